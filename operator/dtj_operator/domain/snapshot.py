@@ -1,0 +1,122 @@
+"""Everything known about one job at one moment.
+
+The runtime gathers it, `decide` reads it. Values only: no I/O, no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dtj_operator.api.resource import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """How a container ended, as the kubelet reports it."""
+
+    exit_code: int
+    reason: str
+    message: str
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The state of one container of a pod."""
+
+    name: str
+    restart_count: int
+    waiting_reason: str
+    waiting_message: str
+    terminated: Terminated | None
+    last_terminated: Terminated | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """What the decisions need to know of a pod that carries our labels."""
+
+    name: str
+    uid: str
+    resource_version: str
+    owner_uid: str
+    """UID of the controller reference; empty when there is none."""
+    role: str
+    index: int
+    attempt: int
+    created_at: datetime
+    deleted_at: datetime | None
+    """deletionTimestamp."""
+    phase: str
+    reason: str
+    message: str
+    ready: bool
+    node: str
+    """Empty while unbound."""
+    ip: str
+    host_network: bool
+    unschedulable: str
+    """Message of PodScheduled=False with reason Unschedulable, else empty."""
+    disruption: str
+    """Reason of DisruptionTarget=True, else empty."""
+    not_ready_reason: str
+    """Reason of Ready=False (for instance NodeNotReady), else empty."""
+    containers: tuple[Container, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The job's headless service, or whatever has its name."""
+
+    name: str
+    uid: str
+    owner_uid: str
+    deleted_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Signs of life of a node. `lost` has been judged by the runtime's node watch."""
+
+    name: str
+    lost: bool
+
+
+class TroubleKind(StrEnum):
+    """Why the API server refused a write; the values are condition reasons."""
+
+    NAME_TAKEN = "NameTaken"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_REFUSED = "PodRefused"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    INVALID = "Invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The latest refusal of one write of this job, kept until that write succeeds."""
+
+    kind: TroubleKind
+    target: str
+    """Name of the pod or service that was to be created."""
+    message: str
+    """The API server's own words."""
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Facts in: `decide(snapshot, now)`."""
+
+    job: Job
+    pods: tuple[Pod, ...] = ()
+    service: Service | None = None
+    troubles: tuple[Trouble, ...] = ()
+    nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
