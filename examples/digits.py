@@ -1,0 +1,68 @@
+"""A small convolutional network learns to read handwritten digits.
+
+    python digits.py                       on a laptop: one process, no cluster
+    kubectl apply -f digits-multiworker.yaml    the same file, 2 workers on 2 nodes
+
+The data, digits.npz, lies beside this file: 1,797 real images of 8 x 8 pixels (see make_digits.py).
+"""
+
+import argparse
+from pathlib import Path
+
+import dtj_trainer as dtj
+import keras
+import numpy as np
+import tensorflow as tf
+
+GLOBAL_BATCH = 120  # divides by 2, 3, 4, 5, 6 and 8 workers; so do the 360 test images
+
+
+def build_model() -> keras.Model:
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Rescaling(1 / 16),
+            keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(64, 3, padding="same", activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(128, 3, padding="same", activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dropout(0.4),
+            keras.layers.Dense(128, activation="relu"),
+            keras.layers.Dropout(0.4),
+            keras.layers.Dense(10),
+        ]
+    )
+    model.compile(
+        optimizer=keras.optimizers.Adam(1e-3),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    return model
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--epochs", type=int, default=12)
+    arguments.add_argument("--steps-per-epoch", type=int, default=100)
+    arguments.add_argument("--data", type=Path, default=Path(__file__).with_name("digits.npz"))
+    options = arguments.parse_args()
+
+    dtj.init()
+    digits = np.load(options.data)
+    train = dtj.data.Pipeline(dtj.data.numpy(digits["x_train"][..., None], digits["y_train"]), shuffle=2000)
+    test = tf.data.Dataset.from_tensor_slices((digits["x_test"][..., None], digits["y_test"])).batch(GLOBAL_BATCH)
+
+    result = dtj.fit(
+        build_model(),
+        train,
+        validation=test,
+        epochs=options.epochs,
+        steps_per_epoch=options.steps_per_epoch,
+        global_batch_size=GLOBAL_BATCH,
+    )
+    print(f"test accuracy {result.metrics['val_accuracy']:.3f} after {result.step} steps")
+
+
+if __name__ == "__main__":
+    main()
