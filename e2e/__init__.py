@@ -1,0 +1,1 @@
+"""End-to-end scenarios, and the clusters that they run on."""

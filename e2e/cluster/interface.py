@@ -1,0 +1,81 @@
+"""What a cluster is to those who use one: scenarios, the demo, benches.
+
+Three providers keep this interface: `embedded` (own network namespaces on one
+Linux machine), `kind` (where docker runs) and `existing` (any kubeconfig).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from e2e.cluster.audit import AuditLog
+
+
+class ClusterError(Exception):
+    """One sentence for a person: what is wrong, where, and what to do next."""
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """A running Kubernetes cluster."""
+
+    @property
+    def name(self) -> str:
+        """The name that `up` was given."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Administrator's kubeconfig, usable by any process of this machine."""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Node names, in order."""
+
+    @property
+    def audit(self) -> AuditLog | None:
+        """Every request that the API server served, where the provider can tell."""
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as administrator and return its standard output.
+
+        Raises ClusterError with kubectl's own words where it fails.
+        """
+
+    def load_image(self, archive: Path, ref: str) -> None:
+        """Make the image in a docker or OCI archive known to every node as `ref`."""
+
+    def shared_volume(self, namespace: str, name: str) -> Path | None:
+        """Bind a ReadWriteMany claim `name` in `namespace`, writable by any user id.
+
+        The namespace is created where it is missing. Returns the directory
+        behind the claim where it lies on this machine.
+        """
+
+    def down(self) -> None:
+        """Take the cluster away with everything that `up` made. Idempotent."""
+
+
+@runtime_checkable
+class NodeFaults(Protocol):
+    """What can be done to a node of a cluster that runs on this machine."""
+
+    def stop_node(self, node: str) -> None:
+        """Cut the power: kubelet, containerd and all containers end at once."""
+
+    def start_node(self, node: str) -> None:
+        """Boot a stopped node again, with its disk as it was."""
+
+    def cut_node(self, node: str) -> None:
+        """Pull the network cable; everything on the node runs on."""
+
+    def mend_node(self, node: str) -> None:
+        """Plug the network cable in again."""
+
+    def stop_process(self, node: str, process: str) -> None:
+        """Kill one process of a node: `kubelet`, `containerd` or `kube-proxy`."""
+
+    def start_process(self, node: str, process: str) -> None:
+        """Start it again."""
