@@ -1,0 +1,140 @@
+"""Runs the stages of `make check` and `make test` one after the other and closes with a table of times and counts.
+
+A stage that fails does not stop the ones after it: one run tells everything. Each pytest stage writes
+build/results/junit-<stage>.xml; the counts of the last line come from there. A pytest stage that runs no test has
+failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "build" / "results"
+QUICK = "not contract and not trainer and not e2e"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One command; `tests` says whether it is pytest and reports counts."""
+
+    name: str
+    command: tuple[str, ...]
+    tests: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a pytest run did, in test cases."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(self.passed + other.passed, self.failed + other.failed, self.skipped + other.skipped)
+
+    def __str__(self) -> str:
+        line = f"{self.passed} passed, {self.failed} failed"
+        return f"{line}, {self.skipped} skipped" if self.skipped else line
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one stage ended; `seconds` of wall time."""
+
+    stage: Stage
+    ok: bool
+    seconds: float
+    counts: Counts | None = None
+
+
+def module(name: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", name, *arguments)
+
+
+def pytest(name: str, *arguments: str) -> Stage:
+    return Stage(name, module("pytest", f"--junitxml={RESULTS / f'junit-{name}.xml'}", *arguments), tests=True)
+
+
+CHECK = (
+    Stage("lint", module("ruff", "check", ".")),
+    Stage("format", module("ruff", "format", "--check", ".")),
+    Stage("types", module("mypy")),
+    Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
+    pytest("quick", "-q", "-m", QUICK),
+)
+E2E = (pytest("e2e", "-v", "-m", "e2e"),)
+TEST = (*CHECK, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
+PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}
+
+
+def counts(report: Path) -> Counts | None:
+    """The counts of a JUnit report; None when pytest did not get as far as writing one."""
+    if not report.exists():
+        return None
+    total = Counts()
+    for suite in ET.parse(report).getroot().iter("testsuite"):  # noqa: S314 - written by our own pytest
+        failed = int(suite.get("failures", 0)) + int(suite.get("errors", 0))
+        skipped = int(suite.get("skipped", 0))
+        total += Counts(int(suite.get("tests", 0)) - failed - skipped, failed, skipped)
+    return total
+
+
+def run(stage: Stage) -> Outcome:
+    print(f"\n── {stage.name} " + "─" * max(0, 96 - len(stage.name)), flush=True)
+    report = RESULTS / f"junit-{stage.name}.xml"
+    report.unlink(missing_ok=True)
+    began = time.monotonic()
+    code = subprocess.run(stage.command, check=False, cwd=ROOT, env=environment()).returncode
+    seconds = time.monotonic() - began
+    if not stage.tests:
+        return Outcome(stage, code == 0, seconds)
+    done = counts(report)
+    ran = done is not None and done.passed + done.failed > 0
+    return Outcome(stage, code == 0 and ran, seconds, done)
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment with the source roots on the path of every program started."""
+    roots = os.pathsep.join(str(ROOT / name) for name in ("operator", "trainer-image", "client", ""))
+    return os.environ | {"PYTHONPATH": roots, "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    rows = [f"{'stage':<10} {'result':<8} {'seconds':>8}  tests"]
+    for outcome in outcomes:
+        result = "ok" if outcome.ok else "FAILED"
+        rows.append(f"{outcome.stage.name:<10} {result:<8} {outcome.seconds:>8.1f}  {outcome.counts or ''}".rstrip())
+    return "\n".join(rows)
+
+
+def run_plan(stages: Iterable[Stage], perform: Callable[[Stage], Outcome] = run) -> int:
+    """0 when every stage is well, else 1. The last line printed is `N passed, N failed` over all stages."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    outcomes = [perform(stage) for stage in stages]
+    total = sum((outcome.counts for outcome in outcomes if outcome.counts), Counts())
+    print(f"\n{table(outcomes)}\n{'all':<19} {time.monotonic() - began:>8.1f}\n\n{total}", flush=True)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the stages of a plan in sequence.")
+    parser.add_argument("plan", choices=sorted(PLANS))
+    try:
+        return run_plan(PLANS[parser.parse_args().plan])
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
