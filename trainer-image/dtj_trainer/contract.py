@@ -1,0 +1,117 @@
+"""What trainer and operator agree on, as the trainer sees it.
+
+The operator keeps its own copy (`dtj_operator.api.contract`); a test holds both equal.
+Standard library only: the supervisor imports this.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+PORT: Final = 9401
+"""HTTP port of a trainer pod."""
+
+UID_HEADER: Final = "X-DTJ-Job"
+"""Header of POST /checkpoint that carries the job's UID."""
+
+TERMINATION_BYTES: Final = 4000
+"""Upper bound of the termination message; the kubelet cuts at 4096."""
+
+TERMINATION_KEYS: Final = (
+    "class",
+    "exitCode",
+    "step",
+    "checkpointStep",
+    "metrics",
+    "restarts",
+    "exception",
+    "message",
+)
+
+PROGRESS_KEYS: Final = (
+    "step",
+    "totalSteps",
+    "epoch",
+    "stepsPerSecond",
+    "examplesPerSecond",
+    "loss",
+    "metrics",
+    "lastCheckpointStep",
+    "updatedAt",
+)
+"""Keys of `status.progress`, and of /status."""
+
+STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "uid", "phase", "restarts")
+"""Keys of GET /status."""
+
+
+class Environment(StrEnum):
+    """The variables that the operator sets in the main container."""
+
+    JOB = "DTJ_JOB"
+    UID = "DTJ_UID"
+    NAMESPACE = "DTJ_NAMESPACE"
+    ROLE = "DTJ_ROLE"
+    INDEX = "DTJ_INDEX"
+    ATTEMPT = "DTJ_ATTEMPT"
+    STRATEGY = "DTJ_STRATEGY"
+    CHECKPOINT = "DTJ_CHECKPOINT"
+    GPUS = "DTJ_GPUS"
+
+
+class ExitClass(StrEnum):
+    """How a trainer ended, in the termination message."""
+
+    DONE = "done"
+    USER_ERROR = "user-error"
+    PREFLIGHT_FAILED = "preflight-failed"
+    PEER_LOST = "peer-lost"
+    STALLED = "stalled"
+    FENCED = "fenced"
+    KILLED = "killed"
+    OUT_OF_MEMORY = "out-of-memory"
+    PREEMPTED = "preempted"
+
+
+EXIT_DONE: Final = 0
+EXIT_ERROR: Final = 1
+EXIT_PREEMPTED: Final = 42
+"""Preempted with state saved."""
+EXIT_RETRY: Final = 75
+"""A peer or the infrastructure: start me again (EX_TEMPFAIL of sysexits.h)."""
+EXIT_KILLED: Final = 137
+EXIT_TERMINATED: Final = 143
+"""Preempted, nothing saved."""
+
+DEFAULT_EXIT_CODES: Final = {
+    ExitClass.DONE: EXIT_DONE,
+    ExitClass.USER_ERROR: EXIT_ERROR,
+    ExitClass.PREFLIGHT_FAILED: EXIT_ERROR,
+    ExitClass.PEER_LOST: EXIT_RETRY,
+    ExitClass.STALLED: EXIT_RETRY,
+    ExitClass.FENCED: EXIT_RETRY,
+    ExitClass.KILLED: EXIT_KILLED,
+    ExitClass.OUT_OF_MEMORY: EXIT_KILLED,
+    ExitClass.PREEMPTED: EXIT_TERMINATED,
+}
+"""The code of each class where nothing more exact is known."""
+
+
+class TrainerError(Exception):
+    """An end that is explained in one sentence and shows no traceback.
+
+    Raise it from the program's process with the class that fits; `dtj-run` turns it into the
+    `dtj: …` line, the termination message and the exit code.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        exit_class: ExitClass = ExitClass.PREFLIGHT_FAILED,
+        exit_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.exit_class = exit_class
+        self.exit_code = DEFAULT_EXIT_CODES[exit_class] if exit_code is None else exit_code
