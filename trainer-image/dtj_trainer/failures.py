@@ -1,0 +1,132 @@
+"""What an exception means for the job: its class, its exit code, and one line for people.
+
+TensorFlow is not imported here: its errors are told by the names of their classes, so that the supervisor
+can use this too.
+"""
+
+import errno
+import re
+import traceback
+from typing import NamedTuple
+
+from dtj_trainer.errors import TrainerError
+
+LONGEST_MESSAGE = 600
+
+# What TensorFlow 2.21 says when another process of the cluster is gone, frozen or restarted (measured on loopback,
+# in network namespaces and by killing).
+_PEER_WORDS = re.compile(
+    r"connection reset by peer|failed to connect|connection refused|socket closed|broken pipe|errors resolving"
+    r"|stopped sending heartbeats|CoordinationService|coordination service|collective ops is aborted"
+    r"|different incarnation|cluster check alive failed|collective has timed out|recvmsg:|GOAWAY|keepalive watchdog"
+    r"|network is unreachable|no route to host|task .{0,80}(unhealthy|unavailable)|barrier .{0,80}(failed|timed out)",
+    re.IGNORECASE,
+)
+_PORT_WORDS = re.compile(r"could not start grpc server", re.IGNORECASE)
+_DISK_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_MEMORY_WORDS = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
+_LATE_WORDS = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
+_CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
+
+
+class Failure(NamedTuple):
+    """How a process ends: exit class, exit code, one line without a newline."""
+
+    cls: str
+    exit_code: int
+    message: str
+
+
+def classify(exc: BaseException) -> Failure:
+    """Tell what ended the program. Never raises."""
+    for link in _chain(exc):
+        known = _known(link)
+        if known is not None:
+            return known
+    return Failure("user-error", 1, _line(f"{type(exc).__name__}: {_text(exc)}{_place(exc)}"))
+
+
+def peer_was_lost(exc: BaseException) -> bool:
+    """Whether the process should end at once and be forked anew, because a peer went away."""
+    return classify(exc).cls == "peer-lost"
+
+
+def _known(exc: BaseException) -> Failure | None:
+    if isinstance(exc, TrainerError):
+        return Failure(exc.failure_class, exc.exit_code, _line(str(exc)))
+    if isinstance(exc, SystemExit):
+        return _system_exit(exc)
+    if isinstance(exc, KeyboardInterrupt):
+        return Failure("killed", 130, "interrupted from the keyboard")
+    text = _text(exc)
+    if _is_disk_full(exc, text):
+        return Failure("user-error", 1, _line(f"the disk is full: {text}; free space or use a larger volume"))
+    if isinstance(exc, MemoryError):
+        return Failure("out-of-memory", 137, "the process ran out of memory; raise the memory limit or lower the batch")
+    return _tensorflow(exc, text) if _is_tensorflow(exc) else None
+
+
+def _tensorflow(exc: BaseException, text: str) -> Failure | None:
+    kind = type(exc).__name__
+    if kind == "ResourceExhaustedError" and _MEMORY_WORDS.search(text):
+        return Failure("out-of-memory", 137, _line(f"the device ran out of memory: {text}; lower the batch size"))
+    if _PORT_WORDS.search(text):
+        return Failure("preflight-failed", 75, "the TensorFlow port of this replica is taken by another process")
+    if kind in _CONNECTION_KINDS or _PEER_WORDS.search(text):
+        return Failure("peer-lost", 75, _line(f"lost a peer: {text}"))
+    return None
+
+
+def _system_exit(exc: SystemExit) -> Failure:
+    if exc.code is None or exc.code == 0:
+        return Failure("done", 0, "")
+    if isinstance(exc.code, int):
+        return Failure("user-error", exc.code & 0xFF or 1, f"the program ended by sys.exit({exc.code})")
+    return Failure("user-error", 1, _line(str(exc.code)))
+
+
+def built_too_late(exc: BaseException) -> bool:
+    """Whether TensorFlow refused a strategy because an op had already run."""
+    return isinstance(exc, RuntimeError) and bool(_LATE_WORDS.search(str(exc)))
+
+
+def _is_disk_full(exc: BaseException, text: str) -> bool:
+    if isinstance(exc, OSError) and exc.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return True
+    return (_is_tensorflow(exc) or isinstance(exc, OSError)) and bool(_DISK_WORDS.search(text))
+
+
+def _is_tensorflow(exc: BaseException) -> bool:
+    return any(kind.__module__.startswith("tensorflow.") for kind in type(exc).__mro__)
+
+
+def _chain(exc: BaseException) -> list[BaseException]:
+    """The exception and what it was explicitly raised from, nearest first."""
+    chain: list[BaseException] = []
+    link: BaseException | None = exc
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__
+    return chain
+
+
+def _text(exc: BaseException) -> str:
+    words = getattr(exc, "message", None) or str(exc)
+    lines = [line.strip() for line in str(words).splitlines() if line.strip()]
+    lines = [line for line in lines if not re.match(r"(Detected at node|Graph execution error|Original stack)", line)]
+    return " ".join(lines[:4])
+
+
+def _place(exc: BaseException) -> str:
+    """File and line of the program that raised, leaving out the libraries below it."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    own = [f for f in frames if "/site-packages/" not in f.filename and "/dtj_trainer/" not in f.filename]
+    own = [f for f in own if not f.filename.startswith("<") and "/lib/python" not in f.filename]
+    if not own:
+        return ""
+    return f" ({own[-1].filename.rsplit('/', 1)[-1]}, line {own[-1].lineno})"
+
+
+def _line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
