@@ -1,0 +1,318 @@
+"""HTTP: from a request to a verb and back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiohttp import web
+
+from tests.support.apiserver import discovery, patch, scale
+from tests.support.apiserver.errors import Refusal, bad_request, expired
+from tests.support.apiserver.faults import ConnectionCut, Faults
+from tests.support.apiserver.kinds import CRDS, KINDS, Kind, Object, find
+from tests.support.apiserver.log import Log, Request
+from tests.support.apiserver.registry import Deletion, Registry
+from tests.support.apiserver.selectors import selector
+from tests.support.apiserver.watch import Ask, Views
+
+if TYPE_CHECKING:
+    from tests.support.apiserver.access import Access
+
+SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a URL names."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    subresource: str
+
+    @classmethod
+    def parse(cls, path: str) -> Target | None:
+        """From the path of a URL; None if nothing is served there."""
+        parts = [part for part in path.split("/") if part]
+        if parts[:1] == ["api"]:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[:1] == ["apis"]:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            return None
+        namespace = ""
+        if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2] in {"status", "finalize"}):
+            namespace, rest = rest[1], rest[2:]
+        kind = find(rest[0], group, version)
+        if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
+            return None
+        subresource = rest[2] if len(rest) == 3 else ""
+        if subresource and subresource not in kind.subresources:
+            return None
+        return cls(kind, namespace, rest[1] if len(rest) > 1 else "", subresource)
+
+
+@dataclass(slots=True)
+class Routes:
+    """The handlers. `dead_tokens` belong to clients that were killed: they reach nothing any more."""
+
+    registry: Registry
+    views: Views
+    access: Access
+    faults: Faults
+    log: Log
+    dead_tokens: set[str] = field(default_factory=set)
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Any request."""
+        try:
+            return await self._route(request)
+        except Refusal as refusal:
+            return web.json_response(refusal.status(), status=refusal.code, headers=refusal.headers)
+        except ConnectionCut:
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=500)
+
+    async def _route(self, request: web.Request) -> web.StreamResponse:
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if token in self.dead_tokens:
+            raise ConnectionCut
+        path = request.path.rstrip("/")
+        if path in {"/version", "/api", "/apis", "/healthz", "/readyz", "/livez"} or path.count("/") < 4:
+            said = self._discover(path)
+            if said is not None:
+                return said
+        if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+            return web.json_response(self._review(token, await request.json()), status=201)
+        try:
+            target = Target.parse(path)
+        except IndexError:
+            target = None
+        if target is None:
+            raise Refusal(404, "NotFound", "the server could not find the requested resource")
+        return await self._verb(request, target, token)
+
+    def _discover(self, path: str) -> web.Response | None:
+        if path in {"/healthz", "/readyz", "/livez"}:
+            return web.Response(text="ok")
+        parts = path.split("/")[1:]
+        said: Object | None = None
+        if path == "/version":
+            said = discovery.VERSION
+        elif path == "/api":
+            said = discovery.core_versions()
+        elif path == "/apis":
+            said = discovery.groups(KINDS)
+        elif parts[0] == "api" and len(parts) == 2:
+            said = discovery.resources(KINDS, "", parts[1])
+        elif parts[0] == "apis" and len(parts) == 3:
+            said = discovery.resources(KINDS, parts[1], parts[2])
+        return None if said is None else web.json_response(said)
+
+    def _review(self, token: str, body: Object) -> Object:
+        asked = (body.get("spec") or {}).get("resourceAttributes") or {}
+        resource = "/".join(part for part in (asked.get("resource", ""), asked.get("subresource", "")) if part)
+        allowed = self.access.allows(
+            token, asked.get("verb", ""), asked.get("group", ""), resource, asked.get("namespace", ""), asked.get("name", "")
+        )
+        return {**body, "metadata": {}, "status": {"allowed": allowed}}
+
+    async def _verb(self, request: web.Request, target: Target, token: str) -> web.StreamResponse:
+        body = _decode(await request.read())
+        verb = _rbac_verb(request, target)
+        name = target.name or (((body or {}).get("metadata") or {}).get("name", "") if isinstance(body, dict) else "")
+        noted = Request(
+            verb=verb,
+            group=target.kind.group,
+            resource=target.kind.plural,
+            subresource=target.subresource,
+            namespace=target.namespace,
+            name=name,
+            user_agent=request.headers.get("User-Agent", ""),
+            token=token,
+            body=body,
+            time=asyncio.get_running_loop().time(),
+        )
+        self.log.requests.append(noted)
+        outcome = self.faults.take(noted)
+        try:
+            if outcome is not None and not outcome.after_commit:
+                await outcome.strike(noted)
+            self.access.demand(token, verb, target.kind, target.subresource, target.namespace, target.name)
+            if token in self.dead_tokens:
+                raise ConnectionCut
+            if verb == "watch":
+                noted.code = 200
+                return await self._watch(request, target)
+            before = self.registry.store.revision
+            try:
+                code, said = self._answer(request, target, verb, body)
+            finally:
+                noted.changed = self.registry.store.revision != before
+            if outcome is not None and outcome.after_commit:
+                await outcome.strike(noted)
+        except Refusal as refusal:
+            noted.code = refusal.code
+            raise
+        noted.code = code
+        return web.json_response(said, status=code)
+
+    def _answer(self, request: web.Request, target: Target, verb: str, body: Any) -> tuple[int, Object]:  # noqa: ANN401 - any JSON value
+        kind, namespace, name = target.kind, target.namespace, target.name
+        query = request.query
+        manager = query.get("fieldManager", "")
+        dry = query.get("dryRun") == "All"
+        registry = _Rehearsal.of(self.registry) if dry else self.registry
+        if verb == "list":
+            return 200, self._list(request, target)
+        if target.subresource == "scale":
+            return 200, self._scale(registry, target, verb, body, request.content_type)
+        if verb == "get":
+            return 200, registry.get(kind, namespace, name)
+        if verb == "create":
+            strict = query.get("fieldValidation") == "Strict"
+            return 201, registry.create(kind, namespace, body, manager=manager, strict=strict)
+        if verb == "update":
+            existed = registry.store.get(kind, (namespace, name)) is not None
+            said = registry.update(kind, namespace, name, body, subresource=target.subresource, manager=manager)
+            return 200 if existed else 201, said
+        if verb == "patch":
+            existed = registry.store.get(kind, (namespace, name)) is not None
+            said = registry.patch(
+                kind,
+                namespace,
+                name,
+                body,
+                request.content_type,
+                subresource=target.subresource,
+                manager=manager,
+                force=query.get("force") == "true",
+            )
+            return 200 if existed else 201, said
+        options = Deletion.parse(_delete_options(body, query))
+        if verb == "delete":
+            last, gone = registry.delete(kind, namespace, name, options)
+            if gone and not kind.returns_deleted:
+                return 200, {**SUCCESS, "details": {"name": name, "kind": kind.plural, "uid": last["metadata"]["uid"]}}
+            return 200, last
+        selects = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        for (place, other), obj in registry.store.items(kind, namespace):
+            if selects(obj):
+                registry.delete(kind, place, other, options)
+        return 200, SUCCESS
+
+    def _scale(self, registry: Registry, target: Target, verb: str, body: Any, content_type: str) -> Object:  # noqa: ANN401 - any JSON value
+        crd = registry.store.get(CRDS, ("", target.kind.qualified))
+        paths = scale.paths_of(crd)
+        obj = registry.get(target.kind, target.namespace, target.name)
+        if verb != "get":
+            asked = body
+            if verb == "patch":
+                change = patch.json_patch if content_type == patch.JSON_PATCH else patch.merge
+                asked = change(scale.scale_of(obj, paths), body)
+            wanted = scale.scaled(obj, asked, paths)
+            obj = registry.update(target.kind, target.namespace, target.name, wanted)
+        return scale.scale_of(obj, paths)
+
+    def _list(self, request: web.Request, target: Target) -> Object:
+        kind, query = target.kind, request.query
+        selects = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        revision, after = self._page(kind, query.get("continue", ""), query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""))
+        found = [
+            (key, obj)
+            for key, obj in self.views.objects(kind, revision).items()
+            if target.namespace in ("", key[0]) and key > after and selects(obj)
+        ]
+        metadata: Object = {"resourceVersion": str(revision)}
+        limit = int(query.get("limit") or 0)
+        if limit and len(found) > limit:
+            last = found[limit - 1][0]
+            metadata["continue"] = base64.urlsafe_b64encode(json.dumps([revision, *last]).encode()).decode()
+            if not query.get("labelSelector") and not query.get("fieldSelector"):
+                metadata["remainingItemCount"] = len(found) - limit
+            found = found[:limit]
+        items = [{name: value for name, value in obj.items() if name not in {"apiVersion", "kind"} or kind.custom} for _, obj in found]
+        return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
+
+    def _page(self, kind: Kind, token: str, version: str, match: str) -> tuple[int, tuple[str, str]]:
+        if not token:
+            exact = match == "Exact" and version not in ("", "0")
+            return (int(version) if exact else self.views.revision(kind)), ("", "")
+        try:
+            revision, namespace, name = json.loads(base64.urlsafe_b64decode(token))
+        except ValueError:
+            raise bad_request("continue key is not valid") from None
+        if revision < self.registry.store.compacted:
+            raise expired("The provided continue parameter is too old to display a consistent list result.")
+        return revision, (namespace, name)
+
+    async def _watch(self, request: web.Request, target: Target) -> web.StreamResponse:
+        query = request.query
+        version = query.get("resourceVersion", "")
+        fields = query.get("fieldSelector", "")
+        if target.name:
+            fields = f"metadata.name={target.name}"
+        initial = query.get("sendInitialEvents") == "true"
+        ask = Ask(
+            kind=target.kind,
+            namespace=target.namespace,
+            selects=selector(target.kind, query.get("labelSelector", ""), fields),
+            revision=None if version in ("", "0") or initial else int(version),
+            seconds=float(query.get("timeoutSeconds") or 1800),
+            bookmarks=query.get("allowWatchBookmarks") == "true",
+            initial_events=initial,
+        )
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        async for line in self.views.watch(ask):
+            await response.write(line)
+        await response.write_eof()
+        return response
+
+
+class _Rehearsal:
+    """Dry runs: the verbs on a copy of the store that is thrown away."""
+
+    @staticmethod
+    def of(registry: Registry) -> Registry:
+        """A registry whose commits nobody sees."""
+        copied = registry.store.copy()
+        return Registry(copied, registry.now, registry.schemas, registry.pod_quota, registry.pod_admission)
+
+
+def _decode(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise bad_request(f"the body is not JSON: {error}") from None
+
+
+def _rbac_verb(request: web.Request, target: Target) -> str:
+    if request.method in {"GET", "HEAD"}:
+        if request.query.get("watch") in {"true", "1"}:
+            return "watch"
+        return "get" if target.name else "list"
+    if request.method == "DELETE":
+        return "delete" if target.name else "deletecollection"
+    verbs = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+    verb = verbs.get(request.method)
+    if verb is None or (verb == "create") is bool(target.name):
+        raise Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return verb
+
+
+def _delete_options(body: Any, query: Any) -> Object:  # noqa: ANN401 - any JSON value
+    options = dict(body) if isinstance(body, dict) else {}
+    if "gracePeriodSeconds" in query:
+        options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])
+    if "propagationPolicy" in query:
+        options["propagationPolicy"] = query["propagationPolicy"]
+    return options

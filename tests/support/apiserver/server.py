@@ -1,0 +1,180 @@
+"""The server: start, stop, and the handles that tests pull."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import yaml
+from aiohttp import web
+
+from tests.support.apiserver import patch
+from tests.support.apiserver.access import Access
+from tests.support.apiserver.faults import Faults
+from tests.support.apiserver.gc import GarbageCollector
+from tests.support.apiserver.kinds import JOBS, Kind, Object, find
+from tests.support.apiserver.log import Log
+from tests.support.apiserver.registry import Deletion, Registry
+from tests.support.apiserver.routes import Routes
+from tests.support.apiserver.schema import CustomSchema
+from tests.support.apiserver.store import Commit, Store
+from tests.support.apiserver.watch import Views
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+CRD_FILE: Final = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ApiServer:
+    """A Kubernetes API server in this process, on loopback, over plain HTTP."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime] = _utc_now,
+        gc_delay_seconds: float = 0.02,
+        bookmark_seconds: float = 60.0,
+        namespaces: Sequence[str] = ("default", "kube-system", "kube-node-lease", "dtj-system"),
+        crd: Path | None = CRD_FILE,
+    ) -> None:
+        """`crd`: our CRD's file; when it is absent the kind is served without a schema."""
+        self.store = Store()
+        self.registry = Registry(self.store, now)
+        self.views = Views(self.store, bookmark_seconds=bookmark_seconds)
+        self.access = Access()
+        self.faults = Faults()
+        self.log = Log()
+        self.gc = GarbageCollector(self.registry, gc_delay_seconds)
+        self.url = ""
+        self._routes = Routes(self.registry, self.views, self.access, self.faults, self.log)
+        self._runner: web.AppRunner | None = None
+        for namespace in namespaces:
+            self.create("namespaces", {"metadata": {"name": namespace}})
+        self._install_crd(crd)
+
+    def _install_crd(self, crd: Path | None) -> None:
+        name = JOBS.qualified
+        if crd is None or not crd.exists():
+            self.create("customresourcedefinitions", _bare_crd(name))
+            return
+        loaded = yaml.safe_load(crd.read_text())
+        self.create("customresourcedefinitions", loaded)
+        self.registry.schemas[JOBS.plural] = CustomSchema.of(loaded, JOBS.version)
+        established = {"conditions": [{"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}]}
+        self.patch("customresourcedefinitions", "", name, {"status": established}, subresource="status")
+
+    # life --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Listen on a free port of 127.0.0.1."""
+        app = web.Application(client_max_size=4 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._routes.serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01, handle_signals=False)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop: streams end, the port is free."""
+        self.gc.stop()
+        self.views.break_off()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def kubeconfig(self, path: Path, *, token: str = "admin", namespace: str = "default") -> Path:  # noqa: S107 - no secret
+        """Write a kubeconfig for a client with this bearer token; the answer is its path."""
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": self.url}}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+            "current-context": "test",
+        }
+        path.write_text(json.dumps(config))
+        return path
+
+    def bury(self, token: str) -> None:
+        """The client with this token is dead: nothing that it still sends arrives."""
+        self._routes.dead_tokens.add(token)
+
+    # the tests' own hands ----------------------------------------------------------------
+
+    def create(self, plural: str, body: Object, namespace: str | None = None) -> Object:
+        """Create an object as an administrator; the namespace is the body's, else `default`."""
+        kind = _kind(plural)
+        place = namespace or body.get("metadata", {}).get("namespace") or "default"
+        return self.registry.create(kind, place if kind.namespaced else "", body)
+
+    def get(self, plural: str, namespace: str, name: str) -> Object | None:
+        """The object, or None."""
+        return self.store.get(_kind(plural), (namespace, name))
+
+    def list(self, plural: str, namespace: str | None = None) -> list[Object]:
+        """All objects of a kind, by name."""
+        return [obj for _, obj in self.store.items(_kind(plural), namespace)]
+
+    def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> Object:  # noqa: ANN401 - any JSON value
+        """Merge-patch an object or its status."""
+        return self.registry.patch(_kind(plural), namespace, name, body, patch.MERGE_PATCH, subresource=subresource)
+
+    def delete(self, plural: str, namespace: str, name: str, *, grace_seconds: int | None = None) -> Object:
+        """Delete an object, with its kind's own grace unless said."""
+        return self.registry.delete(_kind(plural), namespace, name, Deletion(grace_seconds=grace_seconds))[0]
+
+    def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
+        """Have `listener` called within every commit; the answer ends that."""
+        return self.store.listen(listener)
+
+    # trouble, by plural names ------------------------------------------------------------
+
+    def freeze(self, plural: str) -> None:
+        """Lists and watches of this kind show the present state only, until `thaw`."""
+        self.views.freeze(_kind(plural))
+
+    def thaw(self, plural: str) -> None:
+        """Lists are true again; streams get what they missed."""
+        self.views.thaw(_kind(plural))
+
+    def delay(self, plural: str, seconds: float) -> None:
+        """Events of this kind arrive so much later."""
+        self.views.delay(_kind(plural), seconds)
+
+    def drop_events(self, lost: Callable[[Commit], bool]) -> Callable[[], None]:
+        """Streams never see the commits for which `lost` is true; the answer ends that."""
+        return self.views.drop_events(lost)
+
+    def forget_history(self) -> None:
+        """Compact: old resourceVersions and continue tokens are answered 410."""
+        self.store.compact()
+
+    def break_streams(self, plural: str | None = None) -> None:
+        """End the watch streams of one kind, or all."""
+        self.views.break_off(_kind(plural) if plural else None)
+
+
+def _kind(plural: str) -> Kind:
+    kind = find(plural)
+    if kind is None:
+        message = f"this server does not serve {plural!r}"
+        raise KeyError(message)
+    return kind
+
+
+def _bare_crd(name: str) -> Object:
+    names = {"plural": JOBS.plural, "singular": JOBS.kind.lower(), "kind": JOBS.kind, "shortNames": ["dtj"]}
+    version = {"name": JOBS.version, "served": True, "storage": True, "subresources": {"status": {}}}
+    return {
+        "metadata": {"name": name},
+        "spec": {"group": JOBS.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
