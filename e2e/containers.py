@@ -1,0 +1,85 @@
+"""The processes of pods that run on this machine, seen from outside their containers.
+
+The embedded cluster's containers are processes of this machine, and so are those of kind as long as docker is
+local. A pod's processes are known by its UID, which stands in the path of their cgroup (v1 and v2, with the
+cgroupfs and the systemd driver). Needs root, as the cluster itself does.
+"""
+
+import contextlib
+import ctypes
+import os
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process of a pod: `pid` and `parent` as this machine counts, `inner` as its container counts."""
+
+    pid: int
+    parent: int
+    inner: int
+    command: str
+
+
+def processes(pod_uid: str) -> tuple[Process, ...]:
+    """All processes of a pod, its sandbox left out; empty where the pod does not run on this machine."""
+    found = [process for pid in _pids() if (process := _process(pid, pod_uid)) is not None]
+    return tuple(process for process in found if process.command != "pause")
+
+
+def training_process(family: tuple[Process, ...]) -> Process | None:
+    """The process that trains: forked by the zygote, which PID 1 started. None while there is none."""
+    inner = {process.pid: process.inner for process in family}
+    for process in family:
+        if process.inner != 1 and inner.get(process.parent, 1) != 1:
+            return process
+    return None
+
+
+def socket_inside(process: Process) -> socket.socket:
+    """A TCP socket that lives in the network namespace of `process`; the caller's thread stays where it is."""
+    with _namespace(Path("/proc/thread-self/ns/net")) as home, _namespace(Path(f"/proc/{process.pid}/ns/net")) as pod:
+        _enter(pod)
+        try:
+            return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        finally:
+            _enter(home)
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _process(pid: int, pod_uid: str) -> Process | None:
+    try:
+        cgroups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+        if pod_uid not in cgroups and pod_uid.replace("-", "_") not in cgroups:
+            return None
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    except OSError:  # it ended while we looked
+        return None
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    if fields["State"].strip().startswith("Z"):
+        return None
+    return Process(pid, int(fields["PPid"]), int(fields["NSpid"].split()[-1]), fields["Name"].strip())
+
+
+@contextlib.contextmanager
+def _namespace(path: Path) -> Iterator[int]:
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _enter(handle: int) -> None:
+    if _libc.setns(handle, CLONE_NEWNET) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"cannot enter a pod's network namespace: {os.strerror(code)}")

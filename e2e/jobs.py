@@ -1,0 +1,131 @@
+"""The example job on a cluster: the committed manifest, varied for a run, and what surrounds it."""
+
+import base64
+import copy
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.api import Api, core_path, jobs_path
+from e2e.failure import Failure
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+MANIFEST = EXAMPLES / "digits-multiworker.yaml"
+PROGRAM_FILES = ("digits.py", "digits.npz")
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What a run changes in the committed manifest; everything else stays as written."""
+
+    image: str
+    workers: int = 2
+    epochs: int = 12
+    steps_per_epoch: int = 100
+    name: str = "digits"
+    one_worker_a_node: bool = True
+
+    @property
+    def expected_steps(self) -> int:
+        return self.epochs * self.steps_per_epoch
+
+
+def manifest() -> dict[str, Any]:
+    """The committed example, as written."""
+    found: dict[str, Any] = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    return found
+
+
+def vary(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
+    """A copy of the example job for one run."""
+    varied = copy.deepcopy(job)
+    varied["metadata"]["name"] = variation.name
+    worker = varied["spec"]["replicaSpecs"]["worker"]
+    worker["replicas"] = variation.workers
+    pod = worker["template"]["spec"]
+    container = pod["containers"][0]
+    container["image"] = variation.image
+    program = container["args"][0]
+    container["args"] = [program, f"--epochs={variation.epochs}", f"--steps-per-epoch={variation.steps_per_epoch}"]
+    spread = pod["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]
+    spread["labelSelector"]["matchLabels"]["dtj.dev/job-name"] = variation.name
+    if not variation.one_worker_a_node:
+        pod["affinity"] = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "podAffinityTerm": spread}
+        ]}}  # fmt: skip
+    return varied
+
+
+def deploy_program(api: Api, namespace: str) -> None:
+    """The ConfigMap `digits` with program and data: `kubectl create configmap digits --from-file=...`."""
+    data = {"digits.py": (EXAMPLES / "digits.py").read_text(encoding="utf-8")}
+    binary = {"digits.npz": base64.b64encode((EXAMPLES / "digits.npz").read_bytes()).decode()}
+    api.apply(
+        core_path(namespace, "configmaps", "digits"),
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "digits", "namespace": namespace},
+            "data": data,
+            "binaryData": binary,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """One DistributedTrainingJob on the API server."""
+
+    api: Api
+    namespace: str
+    name: str
+
+    @classmethod
+    def create(cls, api: Api, namespace: str, body: dict[str, Any]) -> "Job":
+        api.post(jobs_path(namespace), body, fieldValidation="Strict")
+        return cls(api, namespace, body["metadata"]["name"])
+
+    def read(self) -> dict[str, Any]:
+        return self.api.get(jobs_path(self.namespace, self.name))
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.read().get("status", {})
+        return found
+
+    def pods(self) -> list[dict[str, Any]]:
+        return self.api.items(core_path(self.namespace, "pods"), labelSelector=f"dtj.dev/job-name={self.name}")
+
+    def delete(self) -> None:
+        self.api.delete(jobs_path(self.namespace, self.name))
+
+    def wait(self, what: str, true: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
+        """Wait until `true` holds for the status, and return that status; Failure tells what the job said last."""
+        deadline = time.monotonic() + seconds
+        while True:
+            status = self.status()
+            if true(status):
+                return status
+            if status.get("phase") == "Failed" or time.monotonic() > deadline:
+                raise Failure(
+                    f"Job {self.name} in namespace {self.namespace} did not come to be {what} within {seconds:.0f} s: "
+                    f"phase {status.get('phase', 'unset')}, {status.get('message', 'no message')!r}."
+                )
+            time.sleep(0.2)
+
+    def succeeded(self, seconds: float) -> dict[str, Any]:
+        return self.wait("Succeeded", lambda status: status.get("phase") == "Succeeded", seconds)
+
+
+def termination(pod: dict[str, Any]) -> dict[str, Any]:
+    """The trainer's termination message of a pod that ended; empty where there is none."""
+    for container in pod["status"].get("containerStatuses", []):
+        message = container.get("state", {}).get("terminated", {}).get("message", "")
+        if message.startswith("{"):
+            found: dict[str, Any] = json.loads(message)
+            return found
+    return {}
