@@ -1,0 +1,1 @@
+"""The resource: its models, names, defaults and CustomResourceDefinition. Pure."""

@@ -1,0 +1,85 @@
+"""What operator and trainer agree on, as the operator sees it.
+
+The trainer keeps its own copy (`dtj_trainer.contract`); a test holds both equal. Neither
+imports the other.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+PORT: Final = 9401
+"""HTTP port of a trainer pod."""
+
+UID_HEADER: Final = "X-DTJ-Job"
+"""Header of POST /checkpoint that carries the job's UID."""
+
+TERMINATION_BYTES: Final = 4000
+"""Upper bound of the termination message; the kubelet cuts at 4096."""
+
+TERMINATION_KEYS: Final = (
+    "class",
+    "exitCode",
+    "step",
+    "checkpointStep",
+    "metrics",
+    "restarts",
+    "exception",
+    "message",
+)
+
+PROGRESS_KEYS: Final = (
+    "step",
+    "totalSteps",
+    "epoch",
+    "stepsPerSecond",
+    "examplesPerSecond",
+    "loss",
+    "metrics",
+    "lastCheckpointStep",
+    "updatedAt",
+)
+"""Keys of `status.progress`, and of /status."""
+
+STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "uid", "phase", "restarts")
+"""Keys of GET /status."""
+
+
+class Environment(StrEnum):
+    """The variables that the operator sets in the main container."""
+
+    JOB = "DTJ_JOB"
+    UID = "DTJ_UID"
+    NAMESPACE = "DTJ_NAMESPACE"
+    ROLE = "DTJ_ROLE"
+    INDEX = "DTJ_INDEX"
+    ATTEMPT = "DTJ_ATTEMPT"
+    STRATEGY = "DTJ_STRATEGY"
+    CHECKPOINT = "DTJ_CHECKPOINT"
+    GPUS = "DTJ_GPUS"
+
+
+class ExitClass(StrEnum):
+    """How a trainer ended, in the termination message."""
+
+    DONE = "done"
+    USER_ERROR = "user-error"
+    PREFLIGHT_FAILED = "preflight-failed"
+    PEER_LOST = "peer-lost"
+    STALLED = "stalled"
+    FENCED = "fenced"
+    KILLED = "killed"
+    OUT_OF_MEMORY = "out-of-memory"
+    PREEMPTED = "preempted"
+
+
+EXIT_DONE: Final = 0
+EXIT_ERROR: Final = 1
+EXIT_PREEMPTED: Final = 42
+"""Preempted with state saved."""
+EXIT_RETRY: Final = 75
+"""A peer or the infrastructure: start me again (EX_TEMPFAIL of sysexits.h)."""
+EXIT_KILLED: Final = 137
+EXIT_TERMINATED: Final = 143
+"""Preempted, nothing saved."""

@@ -1,0 +1,86 @@
+"""A DistributedTrainingJob as it came from the API server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from dtj_operator.api.names import MANAGED_BY
+from dtj_operator.api.spec import JobSpec
+from dtj_operator.api.status import JobStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NOTHING = JobSpec(replica_specs={})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An RFC 3339 instant of the API; None for nothing and for what is no instant."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Metadata, spec and status of one job. Parse it once a resourceVersion."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    resource_version: str
+    created_at: datetime
+    deleted_at: datetime | None
+    spec: JobSpec
+    status: JobStatus
+    problem: str = ""
+    """Why the spec cannot be read, in one sentence; then `spec` is empty."""
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any]) -> Job:
+        """Read the API's JSON. Never raises for an object that the API server has accepted:
+        a spec or status that an older schema let through ends up in `problem`."""
+        meta = raw.get("metadata") or {}
+        problem = ""
+        try:
+            spec = JobSpec.model_validate(raw.get("spec") or {})
+        except ValidationError as error:
+            spec, problem = _NOTHING, f"spec cannot be read: {_first(error)}"
+        try:
+            status = JobStatus.model_validate(raw.get("status") or {})
+        except ValidationError as error:
+            status = JobStatus()
+            problem = problem or f"status cannot be read: {_first(error)}"
+        return cls(
+            name=meta.get("name", ""),
+            namespace=meta.get("namespace", ""),
+            uid=meta.get("uid", ""),
+            generation=int(meta.get("generation") or 0),
+            resource_version=str(meta.get("resourceVersion", "")),
+            created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
+            deleted_at=parse_time(meta.get("deletionTimestamp")),
+            spec=spec,
+            status=status,
+            problem=problem,
+        )
+
+    @property
+    def managed_here(self) -> bool:
+        """Whether `spec.managedBy` leaves this job to this operator."""
+        return self.spec.managed_by in {"", MANAGED_BY}
+
+
+def _first(error: ValidationError) -> str:
+    detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in detail["loc"])
+    return f"{place}: {detail['msg']}"

@@ -1,0 +1,316 @@
+"""The spec of a DistributedTrainingJob: fields, defaults, descriptions.
+
+These models are the one source of the schema in `crds/`; what a single field cannot say is a
+rule in `api.rules`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dtj_operator.api.model import WireModel
+from dtj_operator.api.names import (
+    CleanPodPolicy,
+    RestartPolicy,
+    RestartScope,
+    Role,
+    RuleAction,
+    StrategyType,
+    SuccessType,
+)
+
+SECONDS_MAX = 2_147_483_647
+COUNT_MAX = 100_000
+NAME_MAX = 253
+TEXT_MAX = 1024
+PATTERN_MAX = 256
+
+
+class Communication(WireModel):
+    """Collective communication of MultiWorkerMirrored."""
+
+    implementation: Literal["Auto", "Ring", "NCCL"] = Field(
+        "Auto",
+        description="Collective implementation: Auto lets TensorFlow choose, Ring works on any "
+        "device, NCCL needs GPUs in every worker.",
+    )
+    timeout_seconds: int = Field(
+        0,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds after which a collective operation is given up; 0 relies on "
+        "heartbeats alone.",
+    )
+    bytes_per_pack: int = Field(
+        0,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Size in bytes of the packs into which gradients are batched; 0 lets "
+        "TensorFlow choose.",
+    )
+
+
+class VariablePartitioner(WireModel):
+    """How ParameterServer splits large variables over the ps replicas."""
+
+    type: Literal["MinSize", "MaxSize", "FixedShards"] = Field(
+        "MinSize",
+        description="MinSize keeps every shard at least minShardBytes large, MaxSize keeps it at "
+        "most that large, FixedShards always makes maxShards shards.",
+    )
+    min_shard_bytes: int = Field(
+        262144, ge=1, le=SECONDS_MAX, description="Size in bytes that MinSize and MaxSize aim at."
+    )
+    max_shards: int = Field(2, ge=1, le=COUNT_MAX, description="The largest number of shards.")
+
+
+class Strategy(WireModel):
+    """Which tf.distribute strategy, and how it is tuned."""
+
+    type: StrategyType = Field(
+        StrategyType.AUTO,
+        description="The tf.distribute strategy. Auto chooses by roles, pods and GPUs, and says "
+        "why in status.strategy. None has no opinion: the pods get TF_CONFIG only.",
+    )
+    cross_device_ops: Literal["Auto", "NCCL", "HierarchicalCopy", "ReductionToOneDevice"] = Field(
+        "Auto", description="How Mirrored reduces over the devices of one pod."
+    )
+    communication: Communication = Field(
+        Communication(), description="Collective communication of MultiWorkerMirrored."
+    )
+    variable_partitioner: VariablePartitioner | None = Field(
+        None,
+        description="How ParameterServer splits large variables over ps replicas; omitted means "
+        "that variables are not split.",
+    )
+
+
+class ReplicaSpec(WireModel):
+    """One role of the job."""
+
+    replicas: int = Field(
+        1, ge=0, le=COUNT_MAX, description="Number of pods of this role; at most 1 for chief."
+    )
+    restart_policy: RestartPolicy = Field(
+        RestartPolicy.ON_FAILURE,
+        description="What a failure leads to. OnFailure: the operator replaces the pod. Always: "
+        "the kubelet restarts the container in place (ps and evaluator only). Never: the job "
+        "fails. ExitCode: the exit code decides whether to restart or to fail.",
+    )
+    template: dict[str, Any] = Field(
+        description="The pod template of this role. Every field of a PodTemplateSpec is kept."
+    )
+
+
+class SuccessPolicy(WireModel):
+    """When the job has succeeded."""
+
+    type: SuccessType = Field(
+        SuccessType.CHIEF,
+        description="Chief: the chief's success (or worker 0's, if there is no chief) is the "
+        "job's. AllWorkers: all workers, and the chief if there is one, have to succeed.",
+    )
+    wait_for_evaluator_seconds: int = Field(
+        0,
+        ge=0,
+        le=SECONDS_MAX,
+        description="How many seconds a succeeded job lets its evaluator end by itself before it "
+        "is stopped.",
+    )
+
+
+class Backoff(WireModel):
+    """Waiting times before restarts."""
+
+    initial_seconds: int = Field(
+        1,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds before the first charged restart; doubles with each further one. 0 "
+        "means no waiting at all.",
+    )
+    max_seconds: int = Field(
+        300, ge=0, le=SECONDS_MAX, description="The longest waiting time in seconds."
+    )
+    reset_after_seconds: int = Field(
+        600,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds of Running after which the waiting time starts anew.",
+    )
+
+
+class ExitCodes(WireModel):
+    """A set of exit codes."""
+
+    operator: Literal["In", "NotIn"] = Field(
+        description="In: the exit code is one of values. NotIn: it is none of them."
+    )
+    values: tuple[int, ...] = Field(
+        description="Exit codes of the main container.",
+        min_length=1,
+        max_length=255,
+    )
+
+
+class FailureRule(WireModel):
+    """What to do about a root cause that looks like this; the first rule that matches wins."""
+
+    name: str = Field(
+        "", max_length=NAME_MAX, description="A name for messages and events, free to choose."
+    )
+    roles: tuple[Role, ...] = Field(
+        (), max_length=4, description="Roles the rule is for; empty means every role."
+    )
+    exit_codes: ExitCodes | None = Field(
+        None, description="Exit codes the rule is for; omitted means every end."
+    )
+    reasons: tuple[str, ...] = Field(
+        (),
+        max_length=64,
+        description="Reasons of the terminated container, of the pod or of its disruption, for "
+        "instance OOMKilled or Evicted; empty means every reason.",
+    )
+    message_pattern: str = Field(
+        "",
+        max_length=PATTERN_MAX,
+        description="RE2 expression that has to match somewhere in the termination message; "
+        "empty means every message.",
+    )
+    action: RuleAction = Field(
+        description="Ignore restarts as usual and never charges. RestartPod, RestartRole and "
+        "RestartJob restart that much. FailJob fails the job with reason FailedByRule."
+    )
+    count_towards_limit: bool = Field(
+        True,
+        description="Whether the restart counts towards maxRestarts. False restarts free of "
+        "charge, with backoff.",
+    )
+
+
+class FailurePolicy(WireModel):
+    """How failures are survived, and for how long."""
+
+    max_restarts: int = Field(
+        3,
+        ge=0,
+        le=SECONDS_MAX,
+        description="How many charged incidents are restarted; the next charged one fails the job.",
+    )
+    restart_scope: RestartScope = Field(
+        RestartScope.AUTO,
+        description="Which pods a restart replaces: Auto follows the strategy, Pod the failed "
+        "ones, Role all of the failed role, Job every unfinished chief, worker and ps.",
+    )
+    backoff: Backoff = Field(Backoff(), description="Waiting times before restarts.")
+    node_loss_seconds: int = Field(
+        30,
+        ge=1,
+        le=SECONDS_MAX,
+        description="A node that has not renewed its Lease for this many seconds is given up, "
+        "and its pods are replaced.",
+    )
+    rules: tuple[FailureRule, ...] = Field(
+        (),
+        max_length=32,
+        description="Rules that come before restartPolicy; the first that matches the root cause "
+        "wins.",
+    )
+
+
+class Checkpoint(WireModel):
+    """Where and how often the trainer saves its state."""
+
+    directory: str = Field(
+        "",
+        max_length=TEXT_MAX,
+        description="A path that every pod sees, or a URI (gs://, s3://, hdfs://). Empty means "
+        "no checkpoints: a restarted job begins at step 0.",
+    )
+    persistent_volume_claim: str = Field(
+        "",
+        max_length=NAME_MAX,
+        description="PersistentVolumeClaim that is mounted at directory in the main container "
+        "of every pod.",
+    )
+    every_steps: int = Field(
+        0, ge=0, le=SECONDS_MAX, description="Steps between two checkpoints; 0 means by time."
+    )
+    every_seconds: int = Field(
+        60, ge=0, le=SECONDS_MAX, description="Seconds between two checkpoints."
+    )
+    keep: int = Field(3, ge=1, le=COUNT_MAX, description="How many checkpoints are kept.")
+
+
+class JobSpec(WireModel):
+    """What the user asks for."""
+
+    strategy: Strategy = Field(
+        Strategy(), description="Which tf.distribute strategy, and how it is tuned."
+    )
+    replica_specs: dict[Role, ReplicaSpec] = Field(
+        description="The roles of the job: chief, worker, ps, evaluator. At least one of chief "
+        "and worker is needed."
+    )
+    main_container: str = Field(
+        "",
+        max_length=63,
+        description="Name of the container that trains and gets TF_CONFIG. Unset: the one named "
+        "tensorflow, else the first.",
+    )
+    cluster_domain: str = Field(
+        "",
+        max_length=NAME_MAX,
+        description="DNS domain of the cluster, appended to the addresses in TF_CONFIG when set.",
+    )
+    success_policy: SuccessPolicy = Field(
+        SuccessPolicy(), description="When the job has succeeded."
+    )
+    failure_policy: FailurePolicy = Field(
+        FailurePolicy(), description="How failures are survived, and for how long."
+    )
+    suspend: bool = Field(
+        False,
+        description="True stops all pods and keeps the job; false starts it again from its last "
+        "checkpoint.",
+    )
+    managed_by: str = Field(
+        "",
+        max_length=63,
+        description="The controller in charge. Anything else than empty or dtj.dev/operator "
+        "makes this operator leave the job alone. Immutable.",
+    )
+    active_deadline_seconds: int | None = Field(
+        None,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds from startTime after which an unfinished job fails. A resume starts "
+        "the clock anew.",
+    )
+    start_deadline_seconds: int | None = Field(
+        None,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds from the first pod to Running after which the job fails.",
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None,
+        ge=0,
+        le=SECONDS_MAX,
+        description="Seconds after completionTime at which the job is deleted with all it owns.",
+    )
+    clean_pod_policy: CleanPodPolicy = Field(
+        CleanPodPolicy.RUNNING,
+        description="Which pods of a finished job are removed: Running the unfinished ones, All "
+        "every pod and the service, None nothing.",
+    )
+    checkpoint: Checkpoint = Field(
+        Checkpoint(), description="Where and how often the trainer saves its state."
+    )
+
+    def replicas(self, role: Role) -> int:
+        """How many pods of `role` are wanted; 0 when the role is not in the job."""
+        replica = self.replica_specs.get(role)
+        return replica.replicas if replica else 0

@@ -1,0 +1,1 @@
+"""Plain-dict builders of everything the operator creates. Pure."""

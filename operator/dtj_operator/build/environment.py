@@ -1,0 +1,63 @@
+"""The environment that the operator gives to the main container."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.contract import Environment
+from dtj_operator.build.containers import gpus
+from dtj_operator.build.strategy import choose_strategy
+from dtj_operator.build.tf_config import has_cluster, tf_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dtj_operator.api.names import Role
+    from dtj_operator.api.resource import Job
+
+TF_CONFIG = "TF_CONFIG"
+
+
+def strategy_block(job: Job) -> str:
+    """`spec.strategy` as JSON, with the resolved type."""
+    block = job.spec.strategy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return _json(block | {"type": str(choose_strategy(job.spec).type)})
+
+
+def checkpoint_block(job: Job) -> str:
+    """`spec.checkpoint` as JSON."""
+    return _json(job.spec.checkpoint.model_dump(mode="json", by_alias=True))
+
+
+def variables(
+    job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
+) -> dict[str, str]:
+    """Our variables by name; TF_CONFIG among them when the job has more than one pod."""
+    ours = {
+        Environment.JOB: job.name,
+        Environment.UID: job.uid,
+        Environment.NAMESPACE: job.namespace,
+        Environment.ROLE: str(role),
+        Environment.INDEX: str(index),
+        Environment.ATTEMPT: str(attempt),
+        Environment.STRATEGY: strategy_block(job),
+        Environment.CHECKPOINT: checkpoint_block(job),
+        Environment.GPUS: str(gpus(container)),
+    }
+    result = {str(name): value for name, value in ours.items()}
+    if has_cluster(job):
+        result[TF_CONFIG] = tf_config(job, role, index)
+    return result
+
+
+def merged(
+    theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
+    kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
+    return [{"name": name, "value": value} for name, value in ours.items()] + kept
+
+
+def _json(block: Mapping[str, Any]) -> str:
+    return json.dumps(block, separators=(",", ":"))

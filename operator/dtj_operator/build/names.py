@@ -1,0 +1,61 @@
+"""Names, labels and addresses of what belongs to a job. All of them are deterministic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.names import (
+    API_VERSION,
+    KIND,
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_JOB_NAME,
+    LABEL_JOB_UID,
+    LABEL_ROLE,
+    Role,
+)
+
+if TYPE_CHECKING:
+    from dtj_operator.api.resource import Job
+
+
+def pod_name(job: str, role: str, index: int) -> str:
+    """`<job>-<role>-<index>`: at most 40 + 1 + 9 + 1 + 6 characters."""
+    return f"{job}-{role}-{index}"
+
+
+def job_labels(job: Job) -> dict[str, str]:
+    """Labels of everything that belongs to the job."""
+    return {LABEL_JOB_NAME: job.name, LABEL_JOB_UID: job.uid}
+
+
+def pod_labels(job: Job, role: Role, index: int, attempt: int) -> dict[str, str]:
+    """Labels of one pod."""
+    return job_labels(job) | {
+        LABEL_ROLE: str(role),
+        LABEL_INDEX: str(index),
+        LABEL_ATTEMPT: str(attempt),
+    }
+
+
+def worker_selector(job: Job) -> str:
+    """The selector of the worker pods, for the scale subresource."""
+    return f"{LABEL_JOB_UID}={job.uid},{LABEL_ROLE}={Role.WORKER}"
+
+
+def owner_reference(job: Job) -> dict[str, Any]:
+    """The job as the controller of an object; deletion of the job takes the object along."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def address(job: Job, role: Role, index: int, port: int) -> str:
+    """Where the pod's TensorFlow server is reached inside the cluster."""
+    domain = f".{job.spec.cluster_domain}" if job.spec.cluster_domain else ""
+    return f"{pod_name(job.name, role, index)}.{job.name}.{job.namespace}.svc{domain}:{port}"

@@ -1,0 +1,114 @@
+"""One pod for one slot: the user's template plus what the job needs of it."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.names import PORT_NAME, RestartPolicy, Role
+from dtj_operator.build.containers import main_container, port
+from dtj_operator.build.environment import merged, variables
+from dtj_operator.build.names import owner_reference, pod_labels, pod_name
+
+if TYPE_CHECKING:
+    from dtj_operator.api.resource import Job
+    from dtj_operator.api.spec import ReplicaSpec
+
+CHECKPOINT_VOLUME = "dtj-checkpoint"
+
+
+def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
+    """The pod as it is sent to the API server.
+
+    Every field of the template is kept, also those this version does not know; ours win where
+    both speak (`overridden` names them).
+    """
+    role = Role(role)
+    replica = job.spec.replica_specs[role]
+    template = copy.deepcopy(replica.template)
+    metadata = template.get("metadata") or {}
+    spec = template.get("spec") or {}
+    name = pod_name(job.name, role, index)
+
+    ours: dict[str, Any] = {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": (metadata.get("labels") or {}) | pod_labels(job, role, index, attempt),
+        "ownerReferences": [owner_reference(job)],
+    }
+    for kept in ("annotations", "finalizers"):
+        if metadata.get(kept):
+            ours[kept] = metadata[kept]
+    spec["hostname"] = name
+    spec["subdomain"] = job.name
+    spec["restartPolicy"] = pod_restart_policy(replica)
+    main = main_container(job.spec, template)
+    if main:
+        _equip(job, role, index, attempt, main)
+        _mount_checkpoints(job, spec, main)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": ours, "spec": spec}
+
+
+def pod_restart_policy(replica: ReplicaSpec) -> str:
+    """The kubelet restarts under Always; everything else is restarted by the operator."""
+    return "Always" if replica.restart_policy is RestartPolicy.ALWAYS else "Never"
+
+
+def overridden(job: Job) -> list[str]:
+    """What the templates say that the operator's own values replace, as `role: field`."""
+    lost: list[str] = []
+    for role, replica in job.spec.replica_specs.items():
+        metadata = replica.template.get("metadata") or {}
+        spec = replica.template.get("spec") or {}
+        lost += [f"{role}: {field}" for field in ("hostname", "subdomain") if spec.get(field)]
+        if spec.get("restartPolicy") not in {None, "", pod_restart_policy(replica)}:
+            lost.append(f"{role}: restartPolicy {spec['restartPolicy']}")
+        reserved = pod_labels(job, role, 0, 0).keys()
+        lost += [
+            f"{role}: label {label}"
+            for label in metadata.get("labels") or {}
+            if label in reserved
+        ]
+        main = main_container(job.spec, replica.template)
+        ours = variables(job, role, 0, 0, main)
+        lost += [
+            f"{role}: env {entry['name']}"
+            for entry in main.get("env") or []
+            if entry.get("name") in ours
+        ]
+    return lost
+
+
+def main_container_name(job: Job, role: Role) -> str:
+    """Name of the container whose end counts."""
+    replica = job.spec.replica_specs.get(role)
+    if replica is None:
+        return ""
+    name = main_container(job.spec, replica.template).get("name")
+    return str(name or "")
+
+
+def _equip(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
+    """Environment, port and termination message of the main container."""
+    main["env"] = merged(main.get("env"), variables(job, role, index, attempt, main))
+    ports = main.get("ports") or []
+    if not any(declared.get("name") == PORT_NAME for declared in ports):
+        main["ports"] = [*ports, {"name": PORT_NAME, "containerPort": port(main)}]
+    if not main.get("terminationMessagePolicy"):
+        main["terminationMessagePolicy"] = "FallbackToLogsOnError"
+
+
+def _mount_checkpoints(job: Job, spec: dict[str, Any], main: dict[str, Any]) -> None:
+    """The claim at the checkpoint directory, unless the template mounts something there."""
+    claim, directory = job.spec.checkpoint.persistent_volume_claim, job.spec.checkpoint.directory
+    mounts = main.get("volumeMounts") or []
+    if not claim or not directory.startswith("/"):
+        return
+    if any(mount.get("mountPath", "").rstrip("/") == directory.rstrip("/") for mount in mounts):
+        return
+    volumes = [v for v in spec.get("volumes") or [] if v.get("name") != CHECKPOINT_VOLUME]
+    spec["volumes"] = [
+        *volumes,
+        {"name": CHECKPOINT_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
+    ]
+    main["volumeMounts"] = [*mounts, {"name": CHECKPOINT_VOLUME, "mountPath": directory}]

@@ -1,0 +1,34 @@
+"""The one headless service that gives every pod of a job its stable address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.names import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
+from dtj_operator.build.names import job_labels, owner_reference
+
+if TYPE_CHECKING:
+    from dtj_operator.api.resource import Job
+
+
+def build_service(job: Job) -> dict[str, Any]:
+    """Selects by the job's UID, so that pods of an earlier job of the same name stay out.
+
+    Addresses are published before readiness: peers have to find each other to become ready.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "labels": job_labels(job),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {LABEL_JOB_UID: job.uid},
+            "ports": [{"name": PORT_NAME, "port": DEFAULT_PORT, "targetPort": PORT_NAME}],
+        },
+    }

@@ -1,0 +1,45 @@
+"""The strategy a job runs under, and the sentence that says why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import Role, StrategyType
+from dtj_operator.api.status import StrategyChoice
+from dtj_operator.build.containers import pod_gpus
+
+if TYPE_CHECKING:
+    from dtj_operator.api.spec import JobSpec
+
+
+def choose_strategy(spec: JobSpec) -> StrategyChoice:
+    """The explicit type, or what Auto picks from roles, pods and GPUs.
+
+    Any ps: ParameterServer. More than one chief and worker pod: MultiWorkerMirrored. One pod
+    with more than one GPU: Mirrored. Else OneDevice.
+    """
+    wanted = spec.strategy.type
+    if wanted is not StrategyType.AUTO:
+        return StrategyChoice(type=wanted, reason="set in spec.strategy.type")
+    ps, chiefs, workers = (spec.replicas(role) for role in (Role.PS, Role.CHIEF, Role.WORKER))
+    if ps:
+        return StrategyChoice(type=StrategyType.PARAMETER_SERVER, reason=_count(ps, "ps pod"))
+    if chiefs + workers > 1:
+        parts = [
+            _count(number, noun)
+            for number, noun in ((chiefs, "chief pod"), (workers, "worker pod"))
+            if number
+        ]
+        return StrategyChoice(
+            type=StrategyType.MULTI_WORKER_MIRRORED, reason=" and ".join(parts)
+        )
+    replica = spec.replica_specs.get(Role.CHIEF if chiefs else Role.WORKER)
+    devices = pod_gpus(replica.template) if replica else 0
+    if devices > 1:
+        return StrategyChoice(type=StrategyType.MIRRORED, reason=f"one pod with {devices} GPUs")
+    with_devices = "one GPU" if devices else "no GPU"
+    return StrategyChoice(type=StrategyType.ONE_DEVICE, reason=f"one pod with {with_devices}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,104 @@
+"""From the API's JSON to what the decisions need to know of pods and services."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.names import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
+from dtj_operator.api.resource import parse_time
+from dtj_operator.domain.snapshot import Container, Pod, Service, Terminated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNREADABLE = -1
+"""Index and attempt of a pod whose labels are no numbers."""
+
+
+def view_pod(raw: Mapping[str, Any]) -> Pod:
+    """A pod as the decisions see it. Never raises for an object that the API server keeps."""
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    labels = meta.get("labels") or {}
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    scheduled = conditions.get("PodScheduled") or {}
+    disruption = conditions.get("DisruptionTarget") or {}
+    stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    return Pod(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        resource_version=str(meta.get("resourceVersion", "")),
+        owner_uid=_controller(meta.get("ownerReferences") or ()),
+        role=labels.get(LABEL_ROLE, ""),
+        index=_number(labels.get(LABEL_INDEX)),
+        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        phase=status.get("phase") or "Pending",
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
+        ready=ready.get("status") == "True",
+        node=spec.get("nodeName") or "",
+        ip=status.get("podIP") or "",
+        host_network=bool(spec.get("hostNetwork")),
+        unschedulable=(scheduled.get("message") or "no node fits") if stuck else "",
+        disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
+        not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
+        containers=tuple(
+            _container(one)
+            for group in ("initContainerStatuses", "containerStatuses")
+            for one in status.get(group) or ()
+        ),
+    )
+
+
+def view_service(raw: Mapping[str, Any]) -> Service:
+    """A service as the decisions see it."""
+    meta = raw["metadata"]
+    return Service(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        owner_uid=_controller(meta.get("ownerReferences") or ()),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+    )
+
+
+def _controller(references: Iterable[Mapping[str, Any]]) -> str:
+    for reference in references:
+        if reference.get("controller"):
+            return str(reference.get("uid", ""))
+    return ""
+
+
+def _container(raw: Mapping[str, Any]) -> Container:
+    state = raw.get("state") or {}
+    waiting = state.get("waiting") or {}
+    return Container(
+        name=raw.get("name", ""),
+        restart_count=int(raw.get("restartCount") or 0),
+        waiting_reason=waiting.get("reason") or "",
+        waiting_message=waiting.get("message") or "",
+        terminated=_terminated(state.get("terminated")),
+        last_terminated=_terminated((raw.get("lastState") or {}).get("terminated")),
+    )
+
+
+def _terminated(raw: Mapping[str, Any] | None) -> Terminated | None:
+    if not raw:
+        return None
+    return Terminated(
+        exit_code=int(raw.get("exitCode") or 0),
+        reason=raw.get("reason") or "",
+        message=raw.get("message") or "",
+        finished_at=parse_time(raw.get("finishedAt")),
+    )
+
+
+def _reason_of(condition: Mapping[str, Any]) -> str:
+    return condition.get("reason") or "Unknown"
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else UNREADABLE
