@@ -1,0 +1,145 @@
+"""One machine: an init process, and orders to it.
+
+A plain machine shares the host's namespaces and lives as long as its creator
+holds the lifeline. A namespaced machine has its own network, processes and
+mounts, and lives until its init is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster.api import wait_until
+from e2e.cluster.interface import ClusterError
+
+INIT = str(Path(__file__).with_name("init.py"))
+START_LIMIT = 20.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine by its directory, which holds control.sock and one log a process."""
+
+    name: str
+    directory: Path
+
+    @property
+    def control(self) -> Path:
+        """The socket of its init."""
+        return self.directory / "control.sock"
+
+    def log(self, process: str) -> Path:
+        """Where a process writes."""
+        return self.directory / f"{process}.log"
+
+    def start(self, process: str, *argv: str | Path, keep: tuple[int, ...] = ()) -> None:
+        """Start a process; `keep` are descriptors of init that it inherits."""
+        self._order(do="start", name=process, argv=[str(word) for word in argv], log=str(self.log(process)), keep=keep)
+
+    def stop(self, process: str) -> None:
+        """Kill a process and wait for its end."""
+        self._order(do="stop", name=process)
+
+    def run(self, *argv: str | Path) -> str:
+        """Run a command to its end inside the machine; ClusterError where it fails."""
+        done = self._order(do="run", argv=[str(word) for word in argv])
+        if done["code"]:
+            raise ClusterError(f"`{' '.join(map(str, argv))}` failed on {self.name}: {done['output'].strip()}")
+        return str(done["output"])
+
+    def status(self) -> dict[str, int | None]:
+        """Exit code of each process, None while it runs; empty where the machine is down."""
+        try:
+            answer = self._order(do="status")
+        except (OSError, ClusterError):
+            return {}
+        return {name: entry["code"] for name, entry in answer.items()}
+
+    def init_pid(self) -> int | None:
+        """The pid of init as this process sees it; None where the machine is down."""
+        with contextlib.suppress(OSError), self._connect() as connection:
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return int(struct.unpack("3i", raw)[0])
+        return None
+
+    def wait_for_init(self) -> None:
+        """Until init takes orders."""
+        wait_until(lambda: self.init_pid() is not None, START_LIMIT, lambda: f"Machine {self.name} did not start.", 0.01)
+
+    def demand_running(self) -> None:
+        """ClusterError with the last words of a process that has ended."""
+        for process, code in self.status().items():
+            if code is not None:
+                raise ClusterError(f"{process} of {self.name} ended with {code}: {last_words(self.log(process))}")
+
+    def _order(self, **order: Any) -> dict[str, Any]:
+        with self._connect() as connection, connection.makefile("rwb") as stream:
+            stream.write(json.dumps(order).encode() + b"\n")
+            stream.flush()
+            answer: dict[str, Any] = json.loads(stream.readline() or b'{"error": "init has gone"}')
+        if "error" in answer:
+            raise ClusterError(f"Machine {self.name} refused {order['do']}: {answer['error']}")
+        return answer
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.settimeout(60)
+        try:
+            connection.connect(str(self.control))
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+
+def plain(machine: Machine) -> subprocess.Popen[bytes]:
+    """Start a machine without namespaces.
+
+    It ends, and its directory with it, when the returned process's stdin closes.
+    """
+    machine.directory.mkdir(parents=True, exist_ok=True)
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", INIT, str(machine.control), "lifeline", "remove"],
+        stdin=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    machine.wait_for_init()
+    return process
+
+
+def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> None:
+    """Start a machine with its own processes and mounts inside the network namespace `netns`.
+
+    Nothing of it is a child of this process: it outlives its creator.
+    """
+    machine.directory.mkdir(parents=True, exist_ok=True)
+    machine.control.unlink(missing_ok=True)
+    command = [
+        "setsid", "--fork", "nsenter", f"--net=/run/netns/{netns}",
+        "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child=SIGKILL", "--mount-proc",
+        sys.executable, "-I", "-S", INIT, str(machine.control),
+    ]  # fmt: skip
+    with machine.log("init").open("ab") as log:
+        done = subprocess.run(
+            command, pass_fds=keep, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, cwd="/",
+            env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"},
+        )  # fmt: skip
+    if done.returncode:
+        raise ClusterError(f"Could not start machine {machine.name}: {last_words(machine.log('init'))}")
+    machine.wait_for_init()
+
+
+def last_words(log: Path) -> str:
+    """The last line of a log that says something."""
+    if not log.exists():
+        return "it left no log"
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return f"{lines[-1].strip()[:400]} (log: {log})" if lines else f"its log is empty ({log})"

@@ -1,0 +1,52 @@
+"""Where things lie: caches that outlive a cluster, and the state of running ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from e2e.cluster.interface import ClusterError
+
+SOURCES = Path(__file__).parent
+CHECKOUT = SOURCES.parent.parent
+
+
+def cache() -> Path:
+    """`$DTJ_CACHE`, else `dtj` in the user's cache directory. Safe to delete at any time."""
+    if chosen := os.environ.get("DTJ_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dtj"
+
+
+def state_root() -> Path:
+    """`$DTJ_STATE`, else /var/tmp/dtj: one directory for each running cluster."""
+    return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj")
+
+
+def existing_parent(path: Path) -> Path:
+    """The nearest ancestor of `path` that exists, `path` included."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def demand_space(needs: dict[Path, float], purpose: str) -> None:
+    """Refuse to begin `purpose` on a full disk.
+
+    `needs` maps each path to the GiB that will be written below it; paths on
+    one file system are added up.
+    """
+    by_device: dict[int, list[tuple[Path, float]]] = {}
+    for path, gib in needs.items():
+        place = existing_parent(path)
+        by_device.setdefault(place.stat().st_dev, []).append((place, gib))
+    for places in by_device.values():
+        needed = sum(gib for _, gib in places)
+        place = places[0][0]
+        free = shutil.disk_usage(place).free / 2**30
+        if free < needed:
+            raise ClusterError(
+                f"{purpose} needs {needed:.1f} GiB under {place} but {free:.1f} GiB are free: "
+                "free some space, or point DTJ_CACHE and DTJ_STATE at a larger disk."
+            )

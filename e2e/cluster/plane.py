@@ -1,0 +1,175 @@
+"""An API server without nodes: etcd and kube-apiserver as plain processes on loopback.
+
+Needs neither root nor namespaces. `plane()` is a context manager; whatever
+happens to the process that entered it, SIGKILL included, the plane ends with it.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from e2e.cluster import binaries, control_plane, kubeconfig, kwok, machine
+from e2e.cluster.api import Api, wait_until
+from e2e.cluster.audit import POLICY, AuditLog
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.machine import Machine
+from e2e.cluster.pki import Authority
+
+DOCUMENTATION_ADDRESS = "192.0.2.1"
+"""Advertised, never used (RFC 5737): the server refuses to advertise loopback."""
+
+READY_LIMIT = 60.0
+TOKEN_SECONDS = 86_400
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A running API server."""
+
+    directory: Path
+    server: str
+    kubeconfig: Path
+    audit: AuditLog
+    machine: Machine
+    authority: Authority
+
+    @cached_property
+    def api(self) -> Api:
+        """A small client with the administrator's rights."""
+        return Api(self.kubeconfig)
+
+    def user(self, name: str, *, group: str = "") -> Path:
+        """A kubeconfig for a user of that name, with no rights but those that RBAC gives it."""
+        pair = self.authority.issue(f"user-{name}", name, organization=group)
+        return kubeconfig.write(
+            self.directory / f"{name}.kubeconfig", self.server, self.authority.certificate, kubeconfig.certificate_user(pair)
+        )
+
+    def service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a bound token of that ServiceAccount, made where it is missing."""
+        self.namespace(namespace)
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.api.create(accounts, {"metadata": {"name": name}})
+        asked = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
+        token = self.api.create(f"{accounts}/{name}/token", asked)["status"]["token"]
+        return kubeconfig.write(
+            self.directory / f"{namespace}.{name}.kubeconfig",
+            self.server,
+            self.authority.certificate,
+            kubeconfig.token_user(token),
+        )
+
+    def namespace(self, name: str) -> str:
+        """Make a namespace where it is missing; its name."""
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as administrator; its standard output."""
+        return kubectl(self.kubeconfig, *arguments, stdin=stdin)
+
+    def stop(self, process: str) -> None:
+        """Kill one process of the plane: `kube-apiserver`, `etcd`, ..."""
+        self.machine.stop(process)
+
+
+@contextmanager
+def plane(
+    *, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()
+) -> Iterator[Plane]:
+    """An API server on free loopback ports, ready to serve; everything is gone afterwards.
+
+    `controllers` adds kube-controller-manager (garbage collection, namespaces).
+    `fake_nodes` adds that, kube-scheduler, kwok, and so many nodes whose pods run
+    without containers.
+    """
+    whole = controllers or fake_nodes > 0
+    names = binaries.PLANE + (("kube-controller-manager",) if whole else ())
+    programs = binaries.ensure(*names, *(("kube-scheduler", "kwok") if fake_nodes else ()))
+    with ExitStack() as stack:
+        host = Machine("plane", Path(tempfile.mkdtemp(prefix="dtj-plane-", dir="/tmp")))
+        init = machine.plain(host)
+        stack.callback(_end, init)
+        running = _control_plane(host, programs, whole, server_flags)
+        if whole:
+            _controllers(running, programs["kube-controller-manager"])
+        if fake_nodes:
+            kwok.start(host, programs, running.api, running.kubeconfig, fake_nodes)
+        yield running
+
+
+def kubectl(config: Path, *arguments: str, stdin: str | None = None) -> str:
+    """Run kubectl with that kubeconfig; its standard output, or ClusterError with its own words."""
+    command = [str(binaries.path("kubectl")), f"--kubeconfig={config}", *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags: tuple[str, ...]) -> Plane:  # noqa: FBT001
+    home = host.directory
+    at = control_plane.Endpoints(free_port(), free_port(), free_port(), "127.0.0.1", DOCUMENTATION_ADDRESS)
+    authority = Authority(home / "pki")
+    trust = control_plane.Credentials(
+        authority.certificate,
+        authority.issue("apiserver", "kube-apiserver", names=("127.0.0.1", "localhost", control_plane.FIRST_SERVICE)),
+        authority.service_account_keys(),
+        authority.issue("kubelet-client", "kube-apiserver-kubelet-client"),
+    )
+    admin = kubeconfig.certificate_user(authority.issue("admin", "admin", organization="system:masters"))
+    config = kubeconfig.write(home / "admin.kubeconfig", at.url, authority.certificate, admin)
+    policy, log = home / "audit-policy.json", home / "audit.log"
+    policy.write_text(json.dumps(POLICY))
+    host.start("etcd", *control_plane.etcd(programs["etcd"], at, home / "etcd"))
+    more = control_plane.ON_LOOPBACK if whole else control_plane.WITHOUT_CONTROLLERS
+    host.start(
+        "kube-apiserver", *control_plane.server(programs["kube-apiserver"], at, trust, policy, log), *more, *flags
+    )
+    running = Plane(home, at.url, config, AuditLog(log), host, authority)
+    wait_ready(running.api, host)
+    return running
+
+
+def wait_ready(api: Api, host: Machine) -> None:
+    """Until the API server answers ready; ClusterError with its last words where it ended."""
+
+    def ready() -> bool:
+        host.demand_running()
+        return api.ready()
+
+    wait_until(ready, READY_LIMIT, lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; logs: {host.directory}")
+
+
+def _controllers(running: Plane, program: Path) -> None:
+    pki = running.authority.directory
+    config = running.user("system:kube-controller-manager")
+    arguments = control_plane.controllers(program, config, pki / "ca.crt", pki / "sa.key", grace_seconds=40)
+    running.machine.start("kube-controller-manager", *arguments, f"--secure-port={free_port()}")
+    default = "/api/v1/namespaces/default/serviceaccounts"
+    wait_until(
+        lambda: any(item["metadata"]["name"] == "default" for item in running.api.get(default)["items"]),
+        READY_LIMIT,
+        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(running.machine.log('kube-controller-manager'))}",
+    )
+
+
+def _end(init: subprocess.Popen[bytes]) -> None:
+    assert init.stdin is not None
+    init.stdin.close()
+    init.wait(timeout=30)
