@@ -34,4 +34,15 @@ from tests.support.apiserver.kinds import Object
 from tests.support.apiserver.server import ApiServer
 from tests.support.apiserver.store import Commit, Happening
 
-__all__ = ["Answer", "ApiServer", "Commit", "Cut", "Hang", "Happening", "Object", "Slow", "gateway_timeout", "too_many_requests"]
+__all__ = [
+    "Answer",
+    "ApiServer",
+    "Commit",
+    "Cut",
+    "Hang",
+    "Happening",
+    "Object",
+    "Slow",
+    "gateway_timeout",
+    "too_many_requests",
+]

@@ -54,7 +54,13 @@ def resources(kinds: Sequence[Kind], group: str, version: str) -> Object | None:
             }
         )
         listed += [
-            {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
+            {
+                "name": f"{kind.plural}/{name}",
+                "singularName": "",
+                "namespaced": kind.namespaced,
+                "kind": kind.kind,
+                "verbs": ["get", "patch", "update"],
+            }
             for name in kind.subresources
         ]
     if (group, version) == (AUTHORIZATION, "v1"):

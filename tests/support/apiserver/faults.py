@@ -76,7 +76,12 @@ Outcome = Answer | Cut | Hang | Slow
 
 def too_many_requests(retry_after_seconds: int = 1) -> Answer:
     """429, as priority and fairness answers it."""
-    return Answer(429, "TooManyRequests", "too many requests, please try again later", headers={"Retry-After": str(retry_after_seconds)})
+    return Answer(
+        429,
+        "TooManyRequests",
+        "too many requests, please try again later",
+        headers={"Retry-After": str(retry_after_seconds)},
+    )
 
 
 def gateway_timeout(*, after_commit: bool = True) -> Answer:
@@ -95,15 +100,14 @@ class Rule:
     hits: int = 0
     """How often it has struck."""
 
-    def takes(self, request: Request) -> bool:
-        """Count this request; whether it is to be struck."""
-        if (self.times is not None and self.hits >= self.times) or not self.match(request):
+    def due(self, request: Request) -> bool:
+        """Count this request; whether it is the turn of this rule."""
+        if not self.match(request):
             return False
         if self.skip > 0:
             self.skip -= 1
             return False
-        self.hits += 1
-        return True
+        return self.times is None or self.hits < self.times
 
 
 @dataclass(slots=True)
@@ -121,7 +125,9 @@ class Faults:
     def on_write(self, n: int, outcome: Outcome, *, user_agent: str = "") -> Rule:
         """Strike the n-th write (0 = the next one) of this client; leases do not count."""
         return self.add(
-            lambda request: request.write and request.resource != "leases" and request.user_agent.startswith(user_agent),
+            lambda request: (
+                request.write and request.resource != "leases" and request.user_agent.startswith(user_agent)
+            ),
             outcome,
             skip=n,
         )
@@ -132,4 +138,8 @@ class Faults:
 
     def take(self, request: Request) -> Outcome | None:
         """The outcome this request meets, if any."""
-        return next((rule.outcome for rule in self.rules if rule.takes(request)), None)
+        due = [rule for rule in self.rules if rule.due(request)]
+        if not due:
+            return None
+        due[0].hits += 1
+        return due[0].outcome

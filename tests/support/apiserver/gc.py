@@ -86,7 +86,11 @@ class GarbageCollector:
                 self._drop_finalizer(kind, key, obj, "foregroundDeletion")
         elif "orphan" in finalizers:
             for dependent_kind, dependent_key, dependent in self._dependents(obj):
-                kept = [owner for owner in dependent["metadata"]["ownerReferences"] if owner["uid"] != obj["metadata"]["uid"]]
+                kept = [
+                    owner
+                    for owner in dependent["metadata"]["ownerReferences"]
+                    if owner["uid"] != obj["metadata"]["uid"]
+                ]
                 metadata = {**dependent["metadata"], "ownerReferences": kept}
                 self.registry.store.put(dependent_kind, dependent_key, {**dependent, "metadata": metadata})
             self._drop_finalizer(kind, key, obj, "orphan")

@@ -61,7 +61,9 @@ class Log:
 
     def writes(self, user_agent: str = "") -> list[Request]:
         """The writes, leases left out: elections and heartbeats are not what counts."""
-        return self.select(lambda request: request.write and request.resource != "leases" and request.user_agent.startswith(user_agent))
+        return self.select(
+            lambda request: request.write and request.resource != "leases" and request.user_agent.startswith(user_agent)
+        )
 
     def clear(self) -> None:
         """Begin anew."""

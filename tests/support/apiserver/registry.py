@@ -285,8 +285,8 @@ class Registry:
         if old["metadata"].get("deletionTimestamp"):
             added = set(metadata.get("finalizers") or []) - set(old["metadata"].get("finalizers") or [])
             if added:
-                why = f"Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers {sorted(added)}"
-                raise invalid(kind, metadata["name"], [("metadata.finalizers", why)])
+                why = "Forbidden: no new finalizers can be added if the object is being deleted"
+                raise invalid(kind, metadata["name"], [("metadata.finalizers", f"{why}, found new {sorted(added)}")])
         new = self._isolated(kind, old, new, subresource)
         if kind.custom:
             new = self._schema(kind, new, old)

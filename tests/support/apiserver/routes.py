@@ -118,7 +118,12 @@ class Routes:
         asked = (body.get("spec") or {}).get("resourceAttributes") or {}
         resource = "/".join(part for part in (asked.get("resource", ""), asked.get("subresource", "")) if part)
         allowed = self.access.allows(
-            token, asked.get("verb", ""), asked.get("group", ""), resource, asked.get("namespace", ""), asked.get("name", "")
+            token,
+            asked.get("verb", ""),
+            asked.get("group", ""),
+            resource,
+            asked.get("namespace", ""),
+            asked.get("name", ""),
         )
         return {**body, "metadata": {}, "status": {"allowed": allowed}}
 
@@ -162,51 +167,58 @@ class Routes:
         noted.code = code
         return web.json_response(said, status=code)
 
-    def _answer(self, request: web.Request, target: Target, verb: str, body: Any) -> tuple[int, Object]:  # noqa: ANN401 - any JSON value
-        kind, namespace, name = target.kind, target.namespace, target.name
-        query = request.query
-        manager = query.get("fieldManager", "")
-        dry = query.get("dryRun") == "All"
-        registry = _Rehearsal.of(self.registry) if dry else self.registry
+    def _answer(self, request: web.Request, target: Target, verb: str, body: Any) -> tuple[int, Object]:
+        registry = _rehearsal(self.registry) if request.query.get("dryRun") == "All" else self.registry
         if verb == "list":
             return 200, self._list(request, target)
         if target.subresource == "scale":
             return 200, self._scale(registry, target, verb, body, request.content_type)
         if verb == "get":
-            return 200, registry.get(kind, namespace, name)
+            return 200, registry.get(target.kind, target.namespace, target.name)
+        if verb in {"delete", "deletecollection"}:
+            return 200, self._delete(registry, request, target, body)
+        return self._write(registry, request, target, verb, body)
+
+    def _write(
+        self, registry: Registry, request: web.Request, target: Target, verb: str, body: Any
+    ) -> tuple[int, Object]:
+        kind, namespace, name, query = target.kind, target.namespace, target.name, request.query
+        manager = query.get("fieldManager", "")
         if verb == "create":
             strict = query.get("fieldValidation") == "Strict"
             return 201, registry.create(kind, namespace, body, manager=manager, strict=strict)
+        code = 200 if registry.store.get(kind, (namespace, name)) is not None else 201
         if verb == "update":
-            existed = registry.store.get(kind, (namespace, name)) is not None
             said = registry.update(kind, namespace, name, body, subresource=target.subresource, manager=manager)
-            return 200 if existed else 201, said
-        if verb == "patch":
-            existed = registry.store.get(kind, (namespace, name)) is not None
-            said = registry.patch(
-                kind,
-                namespace,
-                name,
-                body,
-                request.content_type,
-                subresource=target.subresource,
-                manager=manager,
-                force=query.get("force") == "true",
-            )
-            return 200 if existed else 201, said
-        options = Deletion.parse(_delete_options(body, query))
-        if verb == "delete":
-            last, gone = registry.delete(kind, namespace, name, options)
-            if gone and not kind.returns_deleted:
-                return 200, {**SUCCESS, "details": {"name": name, "kind": kind.plural, "uid": last["metadata"]["uid"]}}
-            return 200, last
-        selects = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        for (place, other), obj in registry.store.items(kind, namespace):
-            if selects(obj):
-                registry.delete(kind, place, other, options)
-        return 200, SUCCESS
+            return code, said
+        said = registry.patch(
+            kind,
+            namespace,
+            name,
+            body,
+            request.content_type,
+            subresource=target.subresource,
+            manager=manager,
+            force=query.get("force") == "true",
+        )
+        return code, said
 
-    def _scale(self, registry: Registry, target: Target, verb: str, body: Any, content_type: str) -> Object:  # noqa: ANN401 - any JSON value
+    def _delete(self, registry: Registry, request: web.Request, target: Target, body: Any) -> Object:
+        kind, query = target.kind, request.query
+        options = Deletion.parse(_delete_options(body, query))
+        if target.name:
+            last, gone = registry.delete(kind, target.namespace, target.name, options)
+            if gone and not kind.returns_deleted:
+                details = {"name": target.name, "kind": kind.plural, "uid": last["metadata"]["uid"]}
+                return {**SUCCESS, "details": details}
+            return last
+        selects = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
+        for (namespace, name), obj in registry.store.items(kind, target.namespace):
+            if selects(obj):
+                registry.delete(kind, namespace, name, options)
+        return SUCCESS
+
+    def _scale(self, registry: Registry, target: Target, verb: str, body: Any, content_type: str) -> Object:
         crd = registry.store.get(CRDS, ("", target.kind.qualified))
         paths = scale.paths_of(crd)
         obj = registry.get(target.kind, target.namespace, target.name)
@@ -222,7 +234,9 @@ class Routes:
     def _list(self, request: web.Request, target: Target) -> Object:
         kind, query = target.kind, request.query
         selects = selector(kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
-        revision, after = self._page(kind, query.get("continue", ""), query.get("resourceVersion", ""), query.get("resourceVersionMatch", ""))
+        revision, after = self._page(
+            kind, query.get("continue", ""), query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+        )
         found = [
             (key, obj)
             for key, obj in self.views.objects(kind, revision).items()
@@ -236,7 +250,10 @@ class Routes:
             if not query.get("labelSelector") and not query.get("fieldSelector"):
                 metadata["remainingItemCount"] = len(found) - limit
             found = found[:limit]
-        items = [{name: value for name, value in obj.items() if name not in {"apiVersion", "kind"} or kind.custom} for _, obj in found]
+        items = [
+            {name: value for name, value in obj.items() if name not in {"apiVersion", "kind"} or kind.custom}
+            for _, obj in found
+        ]
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
     def _page(self, kind: Kind, token: str, version: str, match: str) -> tuple[int, tuple[str, str]]:
@@ -276,17 +293,12 @@ class Routes:
         return response
 
 
-class _Rehearsal:
-    """Dry runs: the verbs on a copy of the store that is thrown away."""
-
-    @staticmethod
-    def of(registry: Registry) -> Registry:
-        """A registry whose commits nobody sees."""
-        copied = registry.store.copy()
-        return Registry(copied, registry.now, registry.schemas, registry.pod_quota, registry.pod_admission)
+def _rehearsal(registry: Registry) -> Registry:
+    """For dry runs: the verbs on a copy of the store that is thrown away."""
+    return Registry(registry.store.copy(), registry.now, registry.schemas, registry.pod_quota, registry.pod_admission)
 
 
-def _decode(body: bytes) -> Any:  # noqa: ANN401 - any JSON value
+def _decode(body: bytes) -> Any:
     if not body:
         return None
     try:
@@ -309,7 +321,7 @@ def _rbac_verb(request: web.Request, target: Target) -> str:
     return verb
 
 
-def _delete_options(body: Any, query: Any) -> Object:  # noqa: ANN401 - any JSON value
+def _delete_options(body: Any, query: Any) -> Object:
     options = dict(body) if isinstance(body, dict) else {}
     if "gracePeriodSeconds" in query:
         options["gracePeriodSeconds"] = int(query["gracePeriodSeconds"])

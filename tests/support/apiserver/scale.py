@@ -25,7 +25,7 @@ def paths_of(crd: Object | None) -> dict[str, str]:
     return found
 
 
-def _at(obj: Object, path: str) -> Any:  # noqa: ANN401 - any JSON value
+def _at(obj: Object, path: str) -> Any:
     value: Any = obj
     for part in path.strip(".").split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -34,7 +34,9 @@ def _at(obj: Object, path: str) -> Any:  # noqa: ANN401 - any JSON value
 
 def scale_of(obj: Object, paths: dict[str, str]) -> Object:
     """The Scale of an object."""
-    metadata = {name: obj["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")}
+    metadata = {
+        name: obj["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    }
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

@@ -53,7 +53,10 @@ class CustomSchema:
         _prune(body, top, "", unknown)
         if unknown and strict:
             fields = ", ".join(f'unknown field "{field}"' for field in unknown)
-            raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {fields}')
+            raise bad_request(
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+                f"strict decoding error: {fields}"
+            )
         _default(body, top)
         obj |= body
         causes: list[Cause] = []
@@ -69,7 +72,7 @@ def _keeps_unknown(schema: Object) -> bool:
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
-def _prune(value: Any, schema: Object, path: str, unknown: list[str]) -> None:  # noqa: ANN401 - any JSON value
+def _prune(value: Any, schema: Object, path: str, unknown: list[str]) -> None:
     if isinstance(value, dict):
         properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
         for name in list(value):
@@ -86,7 +89,7 @@ def _prune(value: Any, schema: Object, path: str, unknown: list[str]) -> None:  
             _prune(item, schema["items"], f"{path}[{at}]", unknown)
 
 
-def _default(value: Any, schema: Object) -> None:  # noqa: ANN401 - any JSON value
+def _default(value: Any, schema: Object) -> None:
     if isinstance(value, dict):
         for name, inner in schema.get("properties", {}).items():
             if "default" in inner and (name not in value or (value[name] is None and not inner.get("nullable"))):
@@ -105,11 +108,13 @@ def _default(value: Any, schema: Object) -> None:  # noqa: ANN401 - any JSON val
             _default(item, schema["items"])
 
 
-def _validate(value: Any, schema: Object, path: str, causes: list[Cause]) -> None:  # noqa: ANN401 - any JSON value
+def _validate(value: Any, schema: Object, path: str, causes: list[Cause]) -> None:
     if value is None and schema.get("nullable"):
         return
     if not _typed(value, schema):
-        causes.append((path, f'Invalid value: "{_type_name(value)}": {path} in body must be of type {schema.get("type")}'))
+        causes.append(
+            (path, f'Invalid value: "{_type_name(value)}": {path} in body must be of type {schema.get("type")}')
+        )
         return
     if "enum" in schema and value not in schema["enum"]:
         supported = ", ".join(f'"{word}"' for word in schema["enum"])
@@ -124,7 +129,7 @@ def _validate(value: Any, schema: Object, path: str, causes: list[Cause]) -> Non
         _validate_object(value, schema, path, causes)
 
 
-def _typed(value: Any, schema: Object) -> bool:  # noqa: ANN401 - any JSON value
+def _typed(value: Any, schema: Object) -> bool:
     if schema.get("x-kubernetes-int-or-string"):
         return isinstance(value, (int, str)) and not isinstance(value, bool)
     wanted = schema.get("type")
@@ -137,7 +142,7 @@ def _typed(value: Any, schema: Object) -> bool:  # noqa: ANN401 - any JSON value
     return isinstance(value, TYPES[wanted])
 
 
-def _type_name(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def _type_name(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     return next((name for name, types in TYPES.items() if isinstance(value, types)), "null")
@@ -149,14 +154,20 @@ def _validate_string(value: str, schema: Object, path: str, causes: list[Cause])
     if len(value) > schema.get("maxLength", len(value)):
         causes.append((path, f"Too long: may not be more than {schema['maxLength']} bytes"))
     if len(value) < schema.get("minLength", 0):
-        causes.append((path, f'Invalid value: "{value}": {path} in body should be at least {schema["minLength"]} chars long'))
+        causes.append(
+            (path, f'Invalid value: "{value}": {path} in body should be at least {schema["minLength"]} chars long')
+        )
 
 
 def _validate_number(value: float, schema: Object, path: str, causes: list[Cause]) -> None:
     if value < schema.get("minimum", value):
-        causes.append((path, f"Invalid value: {value}: {path} in body should be greater than or equal to {schema['minimum']}"))
+        causes.append(
+            (path, f"Invalid value: {value}: {path} in body should be greater than or equal to {schema['minimum']}")
+        )
     if value > schema.get("maximum", value):
-        causes.append((path, f"Invalid value: {value}: {path} in body should be less than or equal to {schema['maximum']}"))
+        causes.append(
+            (path, f"Invalid value: {value}: {path} in body should be less than or equal to {schema['maximum']}")
+        )
     if schema.get("exclusiveMinimum") and value == schema.get("minimum"):
         causes.append((path, f"Invalid value: {value}: {path} in body should be greater than {schema['minimum']}"))
 
@@ -165,7 +176,9 @@ def _validate_list(value: list[Any], schema: Object, path: str, causes: list[Cau
     if len(value) > schema.get("maxItems", len(value)):
         causes.append((path, f"Too many: {len(value)}: must have at most {schema['maxItems']} items"))
     if len(value) < schema.get("minItems", 0):
-        causes.append((path, f"Invalid value: {len(value)}: {path} in body should have at least {schema['minItems']} items"))
+        causes.append(
+            (path, f"Invalid value: {len(value)}: {path} in body should have at least {schema['minItems']} items")
+        )
     keys = schema.get("x-kubernetes-list-map-keys")
     seen: set[tuple[str, ...]] = set()
     for at, item in enumerate(value):
@@ -186,7 +199,12 @@ def _validate_object(value: Object, schema: Object, path: str, causes: list[Caus
     if len(value) > schema.get("maxProperties", len(value)):
         causes.append((path, f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"))
     if len(value) < schema.get("minProperties", 0):
-        causes.append((path, f"Invalid value: {len(value)}: {path} in body should have at least {schema['minProperties']} properties"))
+        causes.append(
+            (
+                path,
+                f"Invalid value: {len(value)}: {path} in body needs {schema['minProperties']} properties",
+            )
+        )
     for name, inner in value.items():
         if name in properties:
             _validate(inner, properties[name], f"{path}.{name}".lstrip("."), causes)

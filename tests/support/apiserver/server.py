@@ -91,7 +91,7 @@ class ApiServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    def kubeconfig(self, path: Path, *, token: str = "admin", namespace: str = "default") -> Path:  # noqa: S107 - no secret
+    def kubeconfig(self, path: Path, *, token: str = "admin", namespace: str = "default") -> Path:
         """Write a kubeconfig for a client with this bearer token; the answer is its path."""
         config = {
             "apiVersion": "v1",
@@ -124,7 +124,7 @@ class ApiServer:
         """All objects of a kind, by name."""
         return [obj for _, obj in self.store.items(_kind(plural), namespace)]
 
-    def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> Object:  # noqa: ANN401 - any JSON value
+    def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> Object:
         """Merge-patch an object or its status."""
         return self.registry.patch(_kind(plural), namespace, name, body, patch.MERGE_PATCH, subresource=subresource)
 

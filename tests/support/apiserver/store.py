@@ -115,7 +115,7 @@ class Store:
         other = Store()
         other.revision = other.compacted = self.revision
         for kind, objects in self._objects.items():
-            other._objects[kind] = dict(objects)  # noqa: SLF001 - its own class
+            other._objects[kind] = dict(objects)
         return other
 
     def compact(self) -> None:

@@ -116,7 +116,9 @@ class Views:
         try:
             found = self.store.at(kind, wanted) if wanted < self.store.revision else dict(self.store.items(kind))
         except Compacted:
-            raise expired(f"The provided resource version {wanted} is too old: older than {self.store.compacted}") from None
+            raise expired(
+                f"The provided resource version {wanted} is too old: older than {self.store.compacted}"
+            ) from None
         return dict(sorted(found.items()))
 
     def _deliver(self, commit: Commit) -> None:

@@ -1,0 +1,253 @@
+"""A scheduler and a kubelet in one: it binds pods, starts them, ends them as scripted, confirms deletions.
+
+    async with Kubelet(server) as kubelet:
+        kubelet.script("train-worker-1", Life(exit_code=1, seconds=0.01))   # its first incarnation only
+        kubelet.exit("train-worker-0", 0)                                   # now
+
+Times are real seconds and short. It acts on the store directly, as an administrator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from tests.support.apiserver import Commit, Happening
+from tests.support.apiserver.errors import Refusal
+from tests.support.apiserver.kinds import PODS
+from tests.support.apiserver.registry import Deletion, timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.support.apiserver import ApiServer, Object
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How one incarnation of a pod goes."""
+
+    exit_code: int | None = None
+    """None: it runs until it is deleted, or until `Kubelet.exit`."""
+    seconds: float = 0.0
+    """How long it runs before it exits by itself."""
+    reason: str = ""
+    """The container's terminated reason; empty = Completed or Error."""
+    message: str = ""
+    """The termination message."""
+    bound: bool = True
+    """False: no node is found for it."""
+    starts: bool = True
+    """False: it is bound and stays Pending."""
+
+
+class Kubelet:
+    """All nodes of the simulated cluster."""
+
+    def __init__(
+        self,
+        server: ApiServer,
+        *,
+        nodes: Sequence[str] = ("node-a", "node-b"),
+        start_seconds: float = 0.004,
+        stop_seconds: float = 0.004,
+    ) -> None:
+        """`start_seconds`: from the creation to Ready; `stop_seconds`: from a deletion to the end of the object."""
+        self.server = server
+        self.nodes = tuple(nodes)
+        self.start_seconds = start_seconds
+        self.stop_seconds = stop_seconds
+        self.halted = False
+        """While True no deletion is confirmed and no pod started: the node's agent is silent."""
+        self._lives: dict[str, list[Life]] = defaultdict(list)
+        self._born: dict[str, list[str]] = defaultdict(list)
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._stop_listening: Callable[[], None] = lambda: None
+
+    async def __aenter__(self) -> Self:
+        """Register the nodes, and take over the pods that are there."""
+        for node in self.nodes:
+            if self.server.get("nodes", "", node) is None:
+                self.server.create("nodes", {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}})
+            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+            self.server.patch("nodes", "", node, {"status": {"conditions": [ready]}}, subresource="status")
+        self._stop_listening = self.server.on_commit(self._notice)
+        for pod in self.server.list("pods"):
+            self._see(pod)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop."""
+        self._stop_listening()
+        for timer in self._timers:
+            timer.cancel()
+
+    # what tests say ----------------------------------------------------------------------
+
+    def script(self, pod: str, *lives: Life) -> None:
+        """The first incarnations of a pod, in order; later ones run until they are deleted."""
+        self._lives[pod] = list(lives)
+
+    def incarnations(self, pod: str) -> int:
+        """How many pod objects of this name there have been."""
+        return len(self._born[pod])
+
+    def exit(self, pod: str, code: int, *, namespace: str = "default", message: str = "", reason: str = "") -> bool:
+        """End the main container of the running incarnation; False if there is none."""
+        found = self.server.get("pods", namespace, pod)
+        if found is None or found["status"].get("phase") != "Running" or found["metadata"].get("deletionTimestamp"):
+            return False
+        self._exit(found["metadata"]["uid"], namespace, pod, Life(code, reason=reason, message=message))
+        return True
+
+    def set_ready(self, pod: str, *, namespace: str = "default", ready: bool) -> None:
+        """Change the Ready condition of a running pod."""
+        found = self.server.get("pods", namespace, pod)
+        if found is not None:
+            self._status(found, {"conditions": _conditions(found, ready=ready, now=self._now())})
+
+    def disrupt(self, pod: str, reason: str, *, namespace: str = "default") -> None:
+        """Set the condition DisruptionTarget, as whoever evicts does."""
+        found = self.server.get("pods", namespace, pod)
+        if found is not None:
+            condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "for the test"}
+            others = [old for old in found["status"].get("conditions", []) if old["type"] != "DisruptionTarget"]
+            self._status(found, {"conditions": [*others, condition]})
+
+    def resume(self) -> None:
+        """End a halt: whatever was left undone is done now."""
+        self.halted = False
+        for pod in self.server.list("pods"):
+            self._see(pod)
+
+    # what it does ------------------------------------------------------------------------
+
+    def _notice(self, commit: Commit) -> None:
+        if commit.kind == PODS and commit.happening != Happening.DELETED:
+            self._see(commit.object)
+
+    def _see(self, pod: Object) -> None:
+        metadata = pod["metadata"]
+        uid, place, name = metadata["uid"], metadata["namespace"], metadata["name"]
+        new = uid not in self._born[name]
+        if new:
+            self._born[name].append(uid)
+        if self.halted:
+            return
+        if metadata.get("deletionTimestamp"):
+            self._later(self.stop_seconds, lambda: self._confirm(uid, place, name))
+        elif new or not pod["spec"].get("nodeName"):
+            self._later(self.start_seconds, lambda: self._start(uid, place, name))
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        def run() -> None:
+            self._timers.discard(timer)
+            act()
+
+        timer = asyncio.get_running_loop().call_later(seconds, run)
+        self._timers.add(timer)
+
+    def _life(self, uid: str, name: str) -> Life:
+        lives, at = self._lives[name], self._born[name].index(uid)
+        return lives[at] if at < len(lives) else Life()
+
+    def _current(self, uid: str, namespace: str, name: str) -> Object | None:
+        pod = self.server.get("pods", namespace, name)
+        return pod if pod is not None and pod["metadata"]["uid"] == uid and not self.halted else None
+
+    def _start(self, uid: str, namespace: str, name: str) -> None:
+        pod = self._current(uid, namespace, name)
+        if pod is None or pod["metadata"].get("deletionTimestamp") or pod["status"].get("startTime"):
+            return
+        life = self._life(uid, name)
+        if not life.bound:
+            unbound = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
+            self._status(pod, {"conditions": [unbound]})
+            return
+        number = sum(name.encode())
+        node = self.nodes[number % len(self.nodes)]
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": pod["spec"].get("nodeName") or node}}
+        pod = self.server.store.put(PODS, (namespace, name), bound)
+        if not life.starts:
+            return
+        self._status(pod, self._running(pod, restarts=0, address=f"127.77.{number // 250 % 250}.{number % 250 + 1}"))
+        if life.exit_code is not None:
+            self._later(life.seconds, lambda: self._exit(uid, namespace, name, life))
+
+    def _running(self, pod: Object, *, restarts: int, address: str) -> Object:
+        now = self._now()
+        return {
+            "phase": "Running",
+            "startTime": now,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "conditions": _conditions(pod, ready=True, now=now),
+            "containerStatuses": [
+                {
+                    "name": container["name"],
+                    "ready": True,
+                    "started": True,
+                    "restartCount": restarts,
+                    "state": {"running": {"startedAt": now}},
+                    "lastState": {},
+                    "image": container["image"],
+                    "imageID": container["image"],
+                }
+                for container in pod["spec"]["containers"]
+            ],
+        }
+
+    def _exit(self, uid: str, namespace: str, name: str, life: Life) -> None:
+        pod = self._current(uid, namespace, name)
+        if pod is None or pod["status"].get("phase") != "Running" or life.exit_code is None:
+            return
+        policy = pod["spec"]["restartPolicy"]
+        again = policy == "Always" or (policy == "OnFailure" and life.exit_code != 0)
+        now = self._now()
+        ended = {
+            "exitCode": life.exit_code,
+            "reason": life.reason or ("Completed" if life.exit_code == 0 else "Error"),
+            "startedAt": pod["status"]["startTime"],
+            "finishedAt": now,
+            **({"message": life.message} if life.message else {}),
+        }
+        statuses = [self._ended(status, ended, now, again=again) for status in pod["status"]["containerStatuses"]]
+        change: Object = {"containerStatuses": statuses}
+        if not again:
+            change["phase"] = "Succeeded" if life.exit_code == 0 else "Failed"
+            change["conditions"] = _conditions(pod, ready=False, now=now)
+        self._status(pod, change)
+
+    def _ended(self, status: Object, ended: Object, now: str, *, again: bool) -> Object:
+        if again:
+            restarted = {"state": {"running": {"startedAt": now}}, "lastState": {"terminated": ended}}
+            return {**status, **restarted, "restartCount": status["restartCount"] + 1}
+        return {**status, "ready": False, "started": False, "state": {"terminated": ended}}
+
+    def _confirm(self, uid: str, namespace: str, name: str) -> None:
+        if self._current(uid, namespace, name) is None:
+            return
+        try:
+            self.server.registry.delete(PODS, namespace, name, Deletion(grace_seconds=0, uid=uid))
+        except Refusal:
+            return
+
+    def _status(self, pod: Object, change: Object) -> None:
+        place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        self.server.patch("pods", place, name, json.loads(json.dumps({"status": change})), subresource="status")
+
+    def _now(self) -> str:
+        return timestamp(self.server.registry.now())
+
+
+def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:
+    """The pod's conditions with Ready as said, and the others that a started pod has."""
+    ours = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
+    kept = [old for old in pod["status"].get("conditions", []) if old["type"] not in ours]
+    return kept + [
+        {"type": name, "status": str(value), "lastTransitionTime": now, "lastProbeTime": None}
+        for name, value in ours.items()
+    ]
