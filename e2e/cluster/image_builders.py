@@ -1,0 +1,224 @@
+"""Who builds an image: docker where its daemon answers, else buildah on a Debian made by debootstrap.
+
+Both build the same Dockerfiles. buildah keeps its storage in `<cache>/buildah`, apart from the machine's own, and runs
+the steps in a chroot with the machine's network, so it needs root but no daemon, registry or container network. A
+pip.conf and a CA bundle of this machine, where there are any, reach the steps as build secrets, which no layer keeps.
+"""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from e2e.cluster import debian_base, paths
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.progress import phase
+
+PULLED_BASE = "python:3.11-slim-bookworm"
+"""The Dockerfiles' own default, which docker pulls."""
+CA_IN_BUILD = "/run/secrets/ca.crt"
+PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "no-index")
+"""What of this machine's pip configuration a build takes over; paths of this machine mean nothing in there."""
+CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+DISK_FULL = "no space left on device"
+
+
+class Builder(Protocol):
+    """Builds a Dockerfile of the checkout under a name, and writes the image out in docker's archive format."""
+
+    @property
+    def base_key(self) -> str:
+        """Changes when the base does."""
+
+    def build(self, checkout: Path, dockerfile: str, ref: str) -> None: ...
+
+    def save(self, ref: str, archive: Path) -> None: ...
+
+
+def choose() -> Builder:
+    """docker if its daemon answers, else buildah, installed first where it is missing.
+
+    Raises ClusterError where neither can be had.
+    """
+    if _docker_answers():
+        return Docker()
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "Building images needs a running docker daemon, or root for buildah: start docker, or run this as root."
+        )
+    debian_base.install_tools("buildah")
+    storage = paths.cache() / "buildah"
+    return Buildah(storage, _storage_driver(storage), debian_base.wanted())
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """The docker command; BuildKit is its default since 23."""
+
+    base_key: str = PULLED_BASE
+
+    def build(self, checkout: Path, dockerfile: str, ref: str) -> None:
+        with phase(f"Image {_name(ref)}: docker build"), secrets() as given:
+            command = [
+                "docker",
+                "build",
+                "--quiet",
+                *given,
+                "--file",
+                str(checkout / dockerfile),
+                "--tag",
+                ref,
+                str(checkout),
+            ]
+            run(command, os.environ | {"DOCKER_BUILDKIT": "1"})
+
+    def save(self, ref: str, archive: Path) -> None:
+        run(["docker", "save", "--output", str(archive), ref])
+
+
+@dataclass(frozen=True, slots=True)
+class Buildah:
+    """buildah with a storage of its own."""
+
+    storage: Path
+    driver: str
+    base: debian_base.Base
+
+    @property
+    def base_key(self) -> str:
+        return self.base.key
+
+    def build(self, checkout: Path, dockerfile: str, ref: str) -> None:
+        self._ensure_base()
+        with phase(f"Image {_name(ref)}: buildah"), secrets() as given:
+            self._run(
+                "bud", "--quiet", "--layers", "--isolation", "chroot", "--network", "host", *given,
+                "--build-arg", f"BASE={self.base.ref}", "--pull-never",
+                "--file", str(checkout / dockerfile), "--tag", ref, str(checkout),
+            )  # fmt: skip
+
+    def save(self, ref: str, archive: Path) -> None:
+        self._run("push", "--quiet", "--disable-compression", ref, f"docker-archive:{archive}:{ref}")
+
+    def _ensure_base(self) -> None:
+        if self._succeeds("inspect", "--type", "image", self.base.ref):
+            return
+        debian_base.install_tools("debootstrap")
+        with (
+            phase(f"Base image: Debian {debian_base.SUITE} with Python 3.11"),
+            tempfile.TemporaryDirectory(dir=paths.cache()) as scratch,
+        ):
+            root = Path(scratch) / "root"
+            self.base.make(root)
+            container = self._run("from", "scratch").strip()
+            try:
+                self._run("add", "--quiet", container, str(root), "/")
+                self._run("commit", "--quiet", container, self.base.ref)
+            finally:
+                self._run("rm", container)
+
+    def _run(self, *arguments: str) -> str:
+        return run(self._command(*arguments))
+
+    def _succeeds(self, *arguments: str) -> bool:
+        return subprocess.run(self._command(*arguments), capture_output=True, check=False).returncode == 0
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [
+            "buildah", "--root", str(self.storage / "root"), "--runroot", str(self.storage / "run"),
+            "--storage-driver", self.driver, *arguments,
+        ]  # fmt: skip
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """Standard output of `command`; ClusterError with its last words where it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode == 0:
+        return done.stdout
+    said = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    tool = Path(command[0]).name
+    if any(DISK_FULL in line.lower() for line in said):
+        raise ClusterError(
+            f"The disk under {paths.cache()} is full, so {tool} could not go on: "
+            "free some space, or point DTJ_CACHE at a larger disk."
+        )
+    words = "\n    ".join(said[-12:]) or "it said nothing"
+    raise ClusterError(
+        f"{tool} ended with {done.returncode}; its last words, of which the first error is the cause:\n    {words}"
+    )
+
+
+@contextmanager
+def secrets() -> Iterator[list[str]]:
+    """The `--secret` flags of a build while the files behind them exist."""
+    bundle = ca_bundle()
+    with tempfile.TemporaryDirectory() as scratch:
+        configuration = Path(scratch) / "pip.conf"
+        configuration.write_text(
+            pip_configuration(_pip_config_list(), CA_IN_BUILD if bundle else None), encoding="utf-8"
+        )
+        flags = ["--secret", f"id=pip.conf,src={configuration}"]
+        if bundle:
+            flags += ["--secret", f"id=ca.crt,src={bundle}"]
+        yield flags
+
+
+def ca_bundle() -> Path | None:
+    """The CA bundle that this machine's own tools are told to trust, where one is named and stands there."""
+    for variable in CA_VARIABLES:
+        path = Path(os.environ.get(variable) or "/nowhere")
+        if path.is_file():
+            return path
+    return None
+
+
+def pip_configuration(listed: str, certificate: str | None) -> str:
+    """A pip.conf from what `pip config list` says; of two sources for a key, pip's own order (the later line) wins."""
+    values: dict[str, str] = {}
+    for line in listed.splitlines():
+        name, _, quoted = line.partition("=")
+        section, _, key = name.partition(".")
+        if key in PIP_KEYS and section in {"global", "install", ":env:"}:
+            values[key] = str(ast.literal_eval(quoted))
+    if certificate:
+        values["cert"] = certificate
+    parser = configparser.RawConfigParser()
+    parser["global"] = values
+    lines = ["[global]", *(f"{key} = {value}".replace("\n", "\n  ") for key, value in parser["global"].items())]
+    return "\n".join(lines) + "\n"
+
+
+def _pip_config_list() -> str:
+    command = [sys.executable, "-m", "pip", "config", "list"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def _docker_answers() -> bool:
+    if shutil.which("docker") is None:
+        return False
+    command = ["docker", "version", "--format", "{{.Server.Version}}"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _storage_driver(storage: Path) -> str:
+    """overlay where the cache's file system carries it, else vfs (slower, and larger on disk)."""
+    storage.mkdir(parents=True, exist_ok=True)
+    probe = Buildah(storage, "overlay", debian_base.wanted())
+    return "overlay" if probe._succeeds("images") else "vfs"  # noqa: SLF001 - the same class, before it is known to work
+
+
+def _name(ref: str) -> str:
+    return ref.removeprefix("localhost/").partition(":")[0]

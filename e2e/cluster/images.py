@@ -1,0 +1,156 @@
+"""The project's two images, built once for each state of their sources.
+
+`python -m e2e.cluster.images build` builds both, `... path` prints `name ref archive` of each (building what is
+missing). An image is known by a hash of all that it is made from: Dockerfile, requirements, sources, and its base. Its
+archive, as `docker save` would write it, is `<cache>/images/<name>-<hash>.tar`; while that stands there, nothing is
+built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tarfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import image_builders, locks, paths
+from e2e.cluster.image_builders import Builder
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.progress import phase, tell
+
+SPACE_GIB = 8.0
+"""A first build at its fullest: TensorFlow's wheels, its layer, the archive, and the copy a builder makes of it."""
+KEPT = 3
+"""Archives of one image that stay: going back to yesterday's sources costs nothing, and the cache does not grow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one image is made from, relative to the checkout."""
+
+    name: str
+    dockerfile: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A built image: `ref` is the name it bears on the nodes, `digest` that of its configuration (the image id)."""
+
+    ref: str
+    archive: Path
+    digest: str
+
+
+SOURCES = (
+    Source("dtj-operator", "operator/Dockerfile", ("requirements/operator.txt", "operator/dtj_operator")),
+    Source(
+        "dtj-trainer",
+        "trainer-image/Dockerfile",
+        ("requirements/trainer.txt", "trainer-image/dtj_trainer", "examples"),
+    ),
+)
+
+
+def files_of(source: Source, checkout: Path) -> tuple[Path, ...]:
+    """Every file that reaches the image, in order; compiled bytecode does not."""
+    found: list[Path] = [checkout / source.dockerfile, checkout / ".dockerignore"]
+    for name in source.inputs:
+        path = checkout / name
+        below = path.rglob("*") if path.is_dir() else (path,)
+        found += sorted(file for file in below if file.is_file() and "__pycache__" not in file.parts)
+    return tuple(found)
+
+
+def content_hash(source: Source, checkout: Path, base: str) -> str:
+    """Twelve hexadecimal digits that change with any file of the image, its mode included, and with its base."""
+    total = hashlib.sha256(base.encode())
+    for file in files_of(source, checkout):
+        executable = bool(file.stat().st_mode & 0o100)
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        total.update(f"\n{file.relative_to(checkout)} {executable} {content}".encode())
+    return total.hexdigest()[:12]
+
+
+def build_images(
+    sources: Iterable[Source] = SOURCES, *, checkout: Path = paths.CHECKOUT, builder: Builder | None = None
+) -> Mapping[str, Image]:
+    """Both images by name, built where their archive is missing.
+
+    Raises ClusterError, one sentence, where the machine cannot build them; then no half-written archive is left.
+    """
+    builder = builder or image_builders.choose()
+    home = paths.cache() / "images"
+    home.mkdir(parents=True, exist_ok=True)
+    images: dict[str, Image] = {}
+    for source in sources:
+        version = content_hash(source, checkout, builder.base_key)
+        ref = f"localhost/{source.name}:{version}"
+        archive = home / f"{source.name}-{version}.tar"
+        with locks.held(home / f"{source.name}.lock", f"another build of {source.name}"):
+            if not archive.exists():
+                _build(builder, source, checkout, ref, archive)
+            archive.touch()
+            _forget_old(home, source.name, keep=archive)
+        images[source.name] = Image(ref, archive, _digest(archive))
+    return images
+
+
+def _build(builder: Builder, source: Source, checkout: Path, ref: str, archive: Path) -> None:
+    paths.demand_space({paths.cache(): SPACE_GIB}, f"Building the image {source.name}")
+    unfinished = archive.with_suffix(".unfinished")
+    try:
+        builder.build(checkout, source.dockerfile, ref)
+        with phase(f"Image {source.name}: archive"):
+            unfinished.unlink(missing_ok=True)
+            builder.save(ref, unfinished)
+            unfinished.rename(archive)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _forget_old(home: Path, name: str, keep: Path) -> None:
+    archives = sorted(home.glob(f"{name}-*.tar"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for old in [file for file in archives if file != keep][KEPT - 1 :]:
+        old.unlink(missing_ok=True)
+
+
+def _digest(archive: Path) -> str:
+    """The image's id as its archive tells it; an archive that cannot be read is removed, so that a rerun builds it."""
+    try:
+        with tarfile.open(archive) as tar:
+            manifest = tar.extractfile("manifest.json")
+            config = str(json.load(manifest)[0]["Config"]) if manifest else ""
+    except (tarfile.TarError, KeyError, ValueError) as problem:
+        archive.unlink(missing_ok=True)
+        raise ClusterError(
+            f"The image archive {archive} was damaged and has been removed: run the same command again."
+        ) from problem
+    return "sha256:" + config.removeprefix("blobs/sha256/").removesuffix(".json")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m e2e.cluster.images", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("verb", choices=("build", "path"))
+    verb = parser.parse_args(arguments).verb
+    try:
+        images = build_images()
+    except ClusterError as problem:
+        tell(str(problem))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    for name, image in images.items():
+        if verb == "path":
+            print(name, image.ref, image.archive)
+        else:
+            tell(f"{image.ref}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
