@@ -9,7 +9,17 @@ if TYPE_CHECKING:
 
     from tests.support.apiserver.kinds import Kind, Object
 
-VERSION: Object = {"major": "1", "minor": "35", "gitVersion": "v1.35.4", "platform": "linux/amd64"}
+VERSION: Object = {
+    "major": "1",
+    "minor": "35",
+    "gitVersion": "v1.35.4",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "2026-01-01T00:00:00Z",
+    "goVersion": "none",
+    "compiler": "none",
+    "platform": "linux/amd64",
+}
 ACCESS_REVIEWS: Object = {
     "name": "selfsubjectaccessreviews",
     "singularName": "selfsubjectaccessreview",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -58,14 +60,23 @@ class Target:
 
 @dataclass(slots=True)
 class Routes:
-    """The handlers. `dead_tokens` belong to clients that were killed: they reach nothing any more."""
+    """The handlers."""
 
     registry: Registry
     views: Views
     access: Access
     faults: Faults
     log: Log
-    dead_tokens: set[str] = field(default_factory=set)
+    _dead: set[str] = field(default_factory=set)
+    _connections: dict[str, weakref.WeakSet[asyncio.BaseTransport]] = field(default_factory=dict)
+    """By bearer token."""
+
+    def bury(self, token: str) -> None:
+        """The client with this token was killed: its connections are gone, and nothing it sends arrives."""
+        self._dead.add(token)
+        for transport in self._connections.pop(token, ()):
+            if isinstance(transport, asyncio.Transport):
+                transport.abort()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Any request."""
@@ -80,8 +91,10 @@ class Routes:
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token in self.dead_tokens:
+        if token in self._dead:
             raise ConnectionCut
+        if request.transport is not None:
+            self._connections.setdefault(token, weakref.WeakSet()).add(request.transport)
         path = request.path.rstrip("/")
         if path in {"/version", "/api", "/apis", "/healthz", "/readyz", "/livez"} or path.count("/") < 4:
             said = self._discover(path)
@@ -149,7 +162,7 @@ class Routes:
             if outcome is not None and not outcome.after_commit:
                 await outcome.strike(noted)
             self.access.demand(token, verb, target.kind, target.subresource, target.namespace, target.name)
-            if token in self.dead_tokens:
+            if token in self._dead:
                 raise ConnectionCut
             if verb == "watch":
                 noted.code = 200
@@ -287,9 +300,10 @@ class Routes:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        async for line in self.views.watch(ask):
-            await response.write(line)
-        await response.write_eof()
+        with contextlib.suppress(ConnectionError):  # the client has left
+            async for line in self.views.watch(ask):
+                await response.write(line)
+            await response.write_eof()
         return response
 
 

@@ -193,9 +193,9 @@ def _validate_list(value: list[Any], schema: Object, path: str, causes: list[Cau
 
 def _validate_object(value: Object, schema: Object, path: str, causes: list[Cause]) -> None:
     properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-    for name in schema.get("required", []):
-        if name not in value:
-            causes.append((f"{path}.{name}".lstrip("."), "Required value"))
+    causes.extend(
+        (f"{path}.{name}".lstrip("."), "Required value") for name in schema.get("required", []) if name not in value
+    )
     if len(value) > schema.get("maxProperties", len(value)):
         causes.append((path, f"Too many: {len(value)}: must have at most {schema['maxProperties']} items"))
     if len(value) < schema.get("minProperties", 0):

@@ -105,8 +105,8 @@ class ApiServer:
         return path
 
     def bury(self, token: str) -> None:
-        """The client with this token is dead: nothing that it still sends arrives."""
-        self._routes.dead_tokens.add(token)
+        """The client with this token was killed: its connections break, and nothing it still sends arrives."""
+        self._routes.bury(token)
 
     # the tests' own hands ----------------------------------------------------------------
 

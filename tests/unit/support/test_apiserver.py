@@ -43,7 +43,7 @@ class Client:
             return answer.status, await answer.json()
 
     async def events(self, path: str, count: int) -> list[dict[str, Any]]:
-        found = []
+        found: list[dict[str, Any]] = []
         async with self.session.get(self.url + path) as answer:
             while len(found) < count and (line := await asyncio.wait_for(answer.content.readline(), 5)):
                 found.append(json.loads(line))
