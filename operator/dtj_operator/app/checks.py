@@ -1,0 +1,132 @@
+"""What must be right before the operator starts: a cluster that answers, the CRD, the rights."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized
+from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NODES, PODS, SERVICES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dtj_operator.kube.client import ApiClient
+    from dtj_operator.kube.resources import Resource
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 30.0
+"""How long an API server may be unreachable at the start before the process gives up."""
+PAUSE_SECONDS = 1.0
+
+NEEDED: tuple[tuple[Resource, str, tuple[str, ...]], ...] = (
+    (JOBS, "", ("get", "list", "watch", "delete")),
+    (JOBS, "status", ("patch",)),
+    (PODS, "", ("get", "list", "watch", "create", "delete")),
+    (SERVICES, "", ("get", "list", "watch", "create", "delete")),
+    (EVENTS, "", ("create",)),
+)
+
+
+class Unprepared(Exception):
+    """The cluster is not ready for the operator; the message is a sentence for its administrator."""
+
+
+async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str | None]) -> None:
+    """Raise Unprepared unless jobs can be listed and everything needed may be done."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + PATIENCE_SECONDS
+    for namespace in namespaces:
+        while True:
+            try:
+                await _check_crd(client, server, namespace)
+                await _check_rights(client, namespace)
+                break
+            except Retry as error:
+                if loop.time() >= give_up:
+                    raise Unprepared(error.message) from error
+                logger.warning("waiting for the API server", extra={"error": error.message})
+                await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def may_watch_nodes(client: ApiClient) -> bool:
+    """Whether lost nodes can be told by their leases."""
+    try:
+        return all(
+            [
+                await _allowed(client, NODES, "", "watch", None),
+                await _allowed(client, LEASES, "", "watch", "kube-node-lease"),
+            ]
+        )
+    except KubeError:
+        return False
+
+
+async def may_hold_lease(client: ApiClient, namespace: str) -> None:
+    """Raise Unprepared unless the leader election can work."""
+    for verb in ("get", "create", "update"):
+        try:
+            allowed = await _allowed(client, LEASES, "", verb, namespace)
+        except KubeError:
+            return
+        if not allowed:
+            msg = (
+                f"this identity may not {verb} leases in namespace {namespace}: grant it, "
+                "or run a single operator with --no-leader-elect"
+            )
+            raise Unprepared(msg)
+
+
+async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> None:
+    try:
+        async for _page in client.pages(JOBS, namespace, limit=1):
+            return
+    except NotFound as error:
+        msg = (
+            "the cluster does not know DistributedTrainingJobs: "
+            "install the CRD first (dtj-operator crd | kubectl apply --server-side -f -)"
+        )
+        raise Unprepared(msg) from error
+    except Unauthorized as error:
+        msg = f"the API server at {server} does not accept the credentials: {error.message}"
+        raise Unprepared(msg) from error
+    except Refused as error:
+        msg = f"this identity may not list distributedtrainingjobs {_place(namespace)}: install the chart's RBAC rules"
+        raise Unprepared(msg) from error
+
+
+async def _check_rights(client: ApiClient, namespace: str | None) -> None:
+    missing = []
+    for resource, subresource, verbs in NEEDED:
+        for verb in verbs:
+            try:
+                allowed = await _allowed(client, resource, subresource, verb, namespace)
+            except (NotFound, Refused):
+                # A server that does not answer such questions; the first request will tell.
+                return
+            if not allowed:
+                missing.append(f"{verb} {resource.plural}" + (f"/{subresource}" if subresource else ""))
+    if missing:
+        msg = f"this identity may not {', '.join(missing)} {_place(namespace)}: install the chart's RBAC rules"
+        raise Unprepared(msg)
+
+
+async def _allowed(client: ApiClient, resource: Resource, subresource: str, verb: str, namespace: str | None) -> bool:
+    attributes: dict[str, Any] = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    if subresource:
+        attributes["subresource"] = subresource
+    if namespace:
+        attributes["namespace"] = namespace
+    body = {
+        "apiVersion": ACCESS_REVIEWS.api_version,
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await client.create(ACCESS_REVIEWS, None, body)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+def _place(namespace: str | None) -> str:
+    return f"in namespace {namespace}" if namespace else "in the whole cluster"

@@ -1,0 +1,104 @@
+"""`dtj-operator`: run, crd."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from dtj_operator.app.logs import set_up
+from dtj_operator.app.settings import SettingsProblem, parser, settings_from
+from dtj_operator.app.version import operator_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dtj_operator.app.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+FAILED = 1
+MISUSED = 2
+LOST = "leadership was lost; another operator takes over"
+LOST_GRACE_SECONDS = 1.0
+"""After leadership is lost: time for the last log lines, not for any more writes."""
+
+
+def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
+    """Exit code 0 on SIGTERM and SIGINT; otherwise the last line on stderr says why."""
+    environment = os.environ if environment is None else environment
+    try:
+        options = parser().parse_args(arguments)
+        if options.version:
+            print(operator_version())  # noqa: T201
+            return 0
+        if options.command == "crd":
+            return _print_crd()
+        if options.command != "run":
+            parser().print_help(sys.stderr)
+            return MISUSED
+        settings = settings_from(options, environment)
+    except SettingsProblem as problem:
+        return _say(str(problem), MISUSED)
+    return _run(settings, environment)
+
+
+def _print_crd() -> int:
+    from dtj_operator.api.crd import crd_yaml  # noqa: PLC0415  (the operator itself never needs the generator)
+
+    sys.stdout.write(crd_yaml())
+    return 0
+
+
+def _run(settings: Settings, environment: Mapping[str, str]) -> int:
+    from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (kopf takes its time; --help should not)
+    from dtj_operator.app.kopf_source import KopfEnded  # noqa: PLC0415
+    from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
+    from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
+    from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
+
+    set_up(settings.log_format, settings.log_level)
+
+    async def operate() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        connection = load(settings.kubeconfig, environment)
+        await Operator(settings, connection, lost=_leave).run(stop)
+
+    # What is loaded by now stays for good: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    try:
+        asyncio.run(operate())
+    except (ConnectionProblem, SettingsProblem, Unprepared) as problem:
+        return _say(str(problem), FAILED)
+    except LeadershipLost:
+        return _say(LOST, FAILED)
+    except (KopfEnded, KubeError) as problem:
+        return _say(str(problem), FAILED)
+    return 0
+
+
+def _say(sentence: str, code: int) -> int:
+    """The last line on stderr, and the exit code."""
+    print(f"dtj-operator: {' '.join(sentence.split())}", file=sys.stderr, flush=True)  # noqa: T201
+    return code
+
+
+def _leave() -> None:
+    """Leadership is lost: end the process soon, even if something hangs on the way out."""
+    logger.error("leadership lost: ending", extra={"grace_seconds": LOST_GRACE_SECONDS})
+
+    def end() -> None:
+        os._exit(_say(LOST, FAILED))
+
+    timer = threading.Timer(LOST_GRACE_SECONDS, end)
+    timer.daemon = True
+    timer.start()

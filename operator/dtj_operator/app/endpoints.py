@@ -1,0 +1,66 @@
+"""/healthz, /readyz and /metrics."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from dtj_operator.app.settings import SettingsProblem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+
+    from dtj_operator.app.settings import Address
+
+UNAVAILABLE = 503
+
+
+def health(live: Callable[[], str], ready: Callable[[], str]) -> web.Application:
+    """`live` and `ready` answer with what is wrong, empty when all is well."""
+    return _application({"/healthz": _verdict(live), "/readyz": _verdict(ready)})
+
+
+def metrics(text: Callable[[], bytes]) -> web.Application:
+    """Prometheus' text format."""
+
+    def answer() -> web.Response:
+        return web.Response(body=text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    return _application({"/metrics": answer})
+
+
+@asynccontextmanager
+async def serving(application: web.Application, address: Address) -> AsyncIterator[int]:
+    """Serve until left; yields the port. Raises SettingsProblem when the address is not free."""
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, handle_signals=False)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, address.host, address.port).start()
+        except OSError as error:
+            msg = f"cannot listen on {address.host}:{address.port}: {error.strerror}"
+            raise SettingsProblem(msg) from error
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+def _verdict(check: Callable[[], str]) -> Callable[[], web.Response]:
+    def answer() -> web.Response:
+        trouble = check()
+        return web.Response(status=UNAVAILABLE if trouble else 200, text=f"{trouble or 'ok'}\n")
+
+    return answer
+
+
+def _application(answers: Mapping[str, Callable[[], web.Response]]) -> web.Application:
+    application = web.Application()
+    for path, answer in answers.items():
+
+        async def handle(_request: web.Request, answer: Callable[[], web.Response] = answer) -> web.Response:
+            return answer()
+
+        application.router.add_get(path, handle)
+    return application

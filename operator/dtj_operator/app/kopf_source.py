@@ -1,0 +1,155 @@
+"""The stream of jobs, watched by kopf.
+
+kopf gets a thread and an event loop of its own: at its end it cancels every task that was created in its loop
+after its start, and it takes the process' signals if it can. Only `on.event` is used, so it writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import kopf
+
+from dtj_operator.kube.client import open_session
+from dtj_operator.kube.resources import JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dtj_operator.kube.connection import Connection
+    from dtj_operator.runtime.source import Sink
+
+logger = logging.getLogger(__name__)
+
+STOP_SECONDS = 5.0
+ERROR_PAUSES = (0.5, 1, 2, 3, 5, 8, 13, 21, 21, 21, 21)
+"""Two minutes of 5xx in a relist are survived."""
+
+
+class KopfEnded(Exception):
+    """kopf's operator has ended by itself; the process has to be started again."""
+
+
+class KopfSource:
+    """An EventSource over `kopf.on.event`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        namespaces: Sequence[str],
+        sink: Sink,
+        relisted: Callable[[], None],
+    ) -> None:
+        """`namespaces` empty: the whole cluster.
+
+        `relisted` is called when kopf lists instead of watching, because deletions may have been missed then.
+        """
+        self._connection = connection
+        self._user_agent = user_agent
+        self._namespaces = tuple(namespaces)
+        self._sink = sink
+        self._relisted = relisted
+        self._inbox: deque[tuple[str | None, dict[str, Any]]] = deque()
+        self._waking = False
+        self._home: asyncio.AbstractEventLoop | None = None
+        self.synced = asyncio.Event()
+        """Set when kopf is up; it does not tell when its first list is complete."""
+
+    async def run(self) -> None:
+        """Watch until cancelled. Raises KopfEnded."""
+        self._home = asyncio.get_running_loop()
+        ended: asyncio.Future[BaseException | None] = self._home.create_future()
+        stop = threading.Event()
+        thread = threading.Thread(target=self._thread, args=(stop, ended), name="kopf", daemon=True)
+        thread.start()
+        try:
+            error = await asyncio.shield(ended)
+        finally:
+            stop.set()
+            await asyncio.to_thread(thread.join, STOP_SECONDS)
+        msg = f"the watch of jobs has ended: {error or 'kopf stopped by itself'}"
+        raise KopfEnded(msg)
+
+    def _thread(self, stop: threading.Event, ended: asyncio.Future[BaseException | None]) -> None:
+        error: BaseException | None = None
+        try:
+            asyncio.run(self._operate(stop))
+        except BaseException as problem:  # noqa: BLE001  (handed to the other thread)
+            error = problem
+        if self._home is not None and not self._home.is_closed():
+            self._home.call_soon_threadsafe(_settle, ended, error)
+
+    async def _operate(self, stop: threading.Event) -> None:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            session = open_session(self._connection, self._user_agent)
+            token = self._connection.token.current()
+            if token:
+                session.headers["Authorization"] = f"Bearer {token}"
+            return kopf.AiohttpSession(server=self._connection.server, aiohttp_session=session)
+
+        @kopf.on.event(JOBS.group, JOBS.version, JOBS.plural, registry=registry)
+        def event(event: Any, **_: Any) -> None:
+            self._inbox.append((event["type"], event["object"]))
+            if not self._waking and self._home is not None:
+                self._waking = True
+                self._home.call_soon_threadsafe(self._empty_inbox)
+
+        await kopf.operator(
+            registry=registry,
+            settings=_settings(),
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            standalone=True,
+            stop_flag=stop,
+        )
+
+    def _empty_inbox(self) -> None:
+        self._waking = False
+        self.synced.set()
+        listed = False
+        while self._inbox:
+            kind, raw = self._inbox.popleft()
+            if kind == "DELETED":
+                self._sink.delete(raw)
+            else:
+                self._sink.upsert(raw)
+            listed = listed or kind is None
+        if listed:
+            self._relisted()
+
+
+def _settle(ended: asyncio.Future[BaseException | None], error: BaseException | None) -> None:
+    if not ended.done():
+        ended.set_result(error)
+
+
+def _settings() -> kopf.OperatorSettings:
+    """Nothing but watching. Each deviation from kopf's defaults has its reason in docs/decisions."""
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    settings.posting.loggers = False
+    settings.watching.server_timeout = 290
+    settings.watching.client_timeout = 320
+    settings.watching.connect_timeout = 10
+    settings.watching.reconnect_backoff = 1.0
+    settings.watching.chunk_size = 500
+    settings.queueing.idle_timeout = 0.5
+    settings.queueing.exit_timeout = 0.5
+    settings.queueing.error_delays = (1, 2, 5, 10, 30)
+    settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = ERROR_PAUSES
+    settings.networking.enforce_retry_after = True
+    settings.persistence.finalizer = "dtj.dev/unused"
+    settings.process.ultimate_exiting_timeout = None
+    return settings

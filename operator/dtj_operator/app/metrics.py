@@ -1,0 +1,175 @@
+"""Prometheus metrics: controller-runtime's names, and what became of the jobs.
+
+Counters of jobs move only when the API server has accepted the status that says so, so that nothing is
+counted twice, also not by two operators or after a restart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from dtj_operator.api.names import ConditionType, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+CONTROLLER = "distributedtrainingjob"
+RESULTS = ("success", "error", "requeue", "requeue_after")
+RECOVERY_BUCKETS = (0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900)
+PASS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+
+
+class Metrics:
+    """Implements runtime.observer.Observer."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        registry = self.registry
+        passes = Counter(
+            "controller_runtime_reconcile_total", "Passes by result.", ["controller", "result"], registry=registry
+        )
+        self._passes = {result: passes.labels(CONTROLLER, result) for result in RESULTS}
+        errors = Counter(
+            "controller_runtime_reconcile_errors_total", "Passes that failed.", ["controller"], registry=registry
+        )
+        self._errors = errors.labels(CONTROLLER)
+        self._pass_seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Length of a pass.",
+            ["controller"],
+            buckets=PASS_BUCKETS,
+            registry=registry,
+        ).labels(CONTROLLER)
+        self._depth = Gauge("workqueue_depth", "Jobs in line.", ["name"], registry=registry).labels(CONTROLLER)
+        self._adds = Counter("workqueue_adds_total", "Jobs put in line.", ["name"], registry=registry).labels(
+            CONTROLLER
+        )
+        self._retries = Counter(
+            "workqueue_retries_total", "Jobs put back after an error.", ["name"], registry=registry
+        ).labels(CONTROLLER)
+        self._queue_seconds = Histogram(
+            "workqueue_queue_duration_seconds",
+            "Time in line.",
+            ["name"],
+            buckets=PASS_BUCKETS,
+            registry=registry,
+        ).labels(CONTROLLER)
+        self._requests = Counter(
+            "rest_client_requests_total",
+            "Requests to the API server by method and answer.",
+            ["code", "method"],
+            registry=registry,
+        )
+        self._bound_requests: dict[tuple[str, str], Counter] = {}
+        self._leader = Gauge(
+            "leader_election_master_status", "1 while this process leads.", ["name"], registry=registry
+        ).labels("dtj-operator")
+        self._jobs_created = Counter("dtj_jobs_created_total", "Jobs taken up.", registry=registry)
+        self._jobs_succeeded = Counter("dtj_jobs_succeeded_total", "Jobs that succeeded.", registry=registry)
+        self._jobs_failed = Counter("dtj_jobs_failed_total", "Jobs that failed.", ["reason"], registry=registry)
+        self._restarts = Counter("dtj_restarts_total", "Incidents acted upon.", ["cause"], registry=registry)
+        self._pods_created = Counter("dtj_pods_created_total", "Pods created.", registry=registry)
+        self._recovery = Histogram(
+            "dtj_recovery_seconds",
+            "From the first failure to all Running again.",
+            buckets=RECOVERY_BUCKETS,
+            registry=registry,
+        )
+
+    def show_jobs(self, statuses: Iterable[Mapping[str, Any]]) -> None:
+        """Have dtj_jobs computed from these, each time that somebody asks. `statuses` is iterated anew."""
+        self.registry.register(_JobsByPhase(statuses))
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def added(self) -> None:
+        """See QueueObserver."""
+        self._adds.inc()
+        self._depth.inc()
+
+    def waited(self, seconds: float) -> None:
+        """See QueueObserver."""
+        self._depth.dec()
+        self._queue_seconds.observe(seconds)
+
+    def retried(self) -> None:
+        """See QueueObserver."""
+        self._retries.inc()
+
+    def reconciled(self, result: str, seconds: float) -> None:
+        """See Observer."""
+        self._passes[result].inc()
+        self._pass_seconds.observe(seconds)
+        if result == "error":
+            self._errors.inc()
+
+    def request(self, method: str, code: str) -> None:
+        """One request to the API server."""
+        bound = self._bound_requests.get((method, code))
+        if bound is None:
+            bound = self._bound_requests[method, code] = self._requests.labels(code, method)
+        bound.inc()
+
+    def leading(self, leads: bool) -> None:  # noqa: FBT001  (the value of the gauge)
+        """Leadership has changed."""
+        self._leader.set(leads)
+
+    def pod_created(self) -> None:
+        """See Observer."""
+        self._pods_created.inc()
+
+    def status_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """See Observer."""
+        before, after = _conditions(old), _conditions(new)
+        if ConditionType.CREATED in after and ConditionType.CREATED not in before:
+            self._jobs_created.inc()
+        if ConditionType.SUCCEEDED in after and ConditionType.SUCCEEDED not in before:
+            self._jobs_succeeded.inc()
+        if ConditionType.FAILED in after and ConditionType.FAILED not in before:
+            self._jobs_failed.labels(after[ConditionType.FAILED]).inc()
+        counted: Mapping[str, int] = (old.get("restarts") or {}).get("byCause") or {}
+        for cause, count in ((new.get("restarts") or {}).get("byCause") or {}).items():
+            more = count - counted.get(cause, 0)
+            if more > 0:
+                self._restarts.labels(cause).inc(more)
+        incident = new.get("lastIncident") or {}
+        seconds = incident.get("recoverySeconds")
+        previous = old.get("lastIncident") or {}
+        known = previous.get("recoverySeconds") is not None and previous.get("time") == incident.get("time")
+        if seconds is not None and not known:
+            self._recovery.observe(seconds)
+
+
+class _JobsByPhase:
+    """dtj_jobs, right at any moment because nothing is kept."""
+
+    def __init__(self, statuses: Iterable[Mapping[str, Any]]) -> None:
+        self._statuses = statuses
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Called by the registry."""
+        tally = Tally(status.get("phase") or Phase.PENDING for status in self._statuses)
+        family = GaugeMetricFamily("dtj_jobs", "Jobs by phase.", labels=["phase"])
+        for phase in Phase:
+            family.add_metric([phase], tally[phase])
+        yield family
+
+
+def _conditions(status: Mapping[str, Any]) -> dict[str, str]:
+    """Reasons of the conditions that hold, by type."""
+    return {
+        condition["type"]: condition.get("reason", "")
+        for condition in status.get("conditions") or ()
+        if condition.get("status") == "True"
+    }

@@ -1,0 +1,271 @@
+"""All parts put together, and their order of starting and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import uuid
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.app.checks import check_cluster, may_hold_lease, may_watch_nodes
+from dtj_operator.app.endpoints import health, metrics, serving
+from dtj_operator.app.kopf_source import KopfSource
+from dtj_operator.app.metrics import Metrics
+from dtj_operator.app.version import operator_version, user_agent
+from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.errors import KubeError
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.runtime.clock import SystemClock
+from dtj_operator.runtime.election import Elector
+from dtj_operator.runtime.execute import Executor
+from dtj_operator.runtime.nodes import NodeWatch, unknown_nodes
+from dtj_operator.runtime.progress import ProgressPoller
+from dtj_operator.runtime.queue import Queue
+from dtj_operator.runtime.reconcile import Reconciler
+from dtj_operator.runtime.recorder import Recorder
+from dtj_operator.runtime.reflector import Reflector
+from dtj_operator.runtime.resync import Resync
+from dtj_operator.runtime.store import JOB_NAME_LABEL, Store
+from dtj_operator.runtime.troubles import Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
+
+    from dtj_operator.app.settings import Settings
+    from dtj_operator.kube.client import ApiClient
+    from dtj_operator.kube.connection import Connection
+    from dtj_operator.runtime.clock import Clock
+    from dtj_operator.runtime.source import EventSource
+
+logger = logging.getLogger(__name__)
+
+LEASE_NAME = "dtj-operator"
+FINISH_SECONDS = 8.0
+"""How long passes under way may take to finish at the end."""
+
+
+class LeadershipLost(Exception):
+    """Somebody else may lead now: the process has to end at once."""
+
+
+class Operator:
+    """One operator process."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        connection: Connection,
+        *,
+        lost: Callable[[], None],
+        client: ApiClient | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """`lost` is called the moment that leadership is lost.
+
+        `client`: in place of an HttpClient over the connection; the caller closes it.
+        """
+        self._lost = lost
+        self._settings = settings
+        self._connection = connection
+        self._clock = clock or SystemClock()
+        self._given_client = client
+        self._namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
+        self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
+        self.metrics = Metrics()
+        self.queue = Queue(self.metrics)
+        self.store = Store(self.queue.add)
+        self.ready = asyncio.Event()
+        """Set when everything that exists is known."""
+        self._resync: Resync | None = None
+        self._elector: Elector | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Operate until `stop` is set.
+
+        Raises Unprepared, SettingsProblem, LeadershipLost, KopfEnded, KubeError.
+        """
+        async with AsyncExitStack() as stack:
+            client = self._given_client
+            if client is None:
+                client = await stack.enter_async_context(
+                    HttpClient(
+                        self._connection,
+                        user_agent=user_agent(),
+                        qps=self._settings.kube_api_qps,
+                        burst=self._settings.kube_api_burst,
+                        observe=self.metrics.request,
+                    )
+                )
+            self.metrics.show_jobs(_Statuses(self.store))
+            if self._settings.health is not None:
+                await stack.enter_async_context(serving(health(self._live, self._ready), self._settings.health))
+            if self._settings.metrics is not None:
+                await stack.enter_async_context(serving(metrics(self.metrics.text), self._settings.metrics))
+            try:
+                await self._until(stop, self._operate(client))
+            finally:
+                await self._end()
+
+    async def _operate(self, client: ApiClient) -> None:
+        """Start everything, in order; returns only by an exception."""
+        settings = self._settings
+        await check_cluster(client, self._connection.server, self._namespaces)
+        elector = await self._elect(client)
+        cluster_wide = not settings.namespaces
+        nodes = None
+        if cluster_wide and await may_watch_nodes(client):
+            nodes = NodeWatch(client, self._clock, self._suspect)
+        elif cluster_wide:
+            logger.warning("no right to watch nodes and leases: lost nodes are told by their pods, later")
+        ledger = Ledger()
+        executor = Executor(
+            client=client,
+            store=self.store,
+            ledger=ledger,
+            recorder=Recorder(client, self._clock, self.identity),
+            clock=self._clock,
+            observer=self.metrics,
+            may_write=elector.valid if elector else _always,
+        )
+        reconciler = Reconciler(
+            store=self.store,
+            ledger=ledger,
+            executor=executor,
+            queue=self.queue,
+            clock=self._clock,
+            observer=self.metrics,
+            nodes=nodes.facts if nodes else unknown_nodes,
+        )
+        await self._watch(client, nodes)
+        if elector is not None:
+            # Everything is warm by now; what is in line waits for the lease.
+            await elector.leading.wait()
+        for key in self.store.jobs.jobs():
+            self.queue.add(key)
+        self._start(reconciler.work(settings.workers), "reconciler")
+        if settings.progress:
+            may_write = elector.valid if elector else _always
+            poller = ProgressPoller(client=client, store=self.store, clock=self._clock, may_write=may_write)
+            self._start(poller.run(), "progress")
+        logger.info(
+            "working", extra={"version": operator_version(), "jobs": len(self.store.jobs), "pods": len(self.store.pods)}
+        )
+        await asyncio.Event().wait()
+
+    async def _watch(self, client: ApiClient, nodes: NodeWatch | None) -> None:
+        """Start all sources and wait until everything that exists is known."""
+        sources: list[EventSource] = []
+        for namespace in self._namespaces:
+            sources.append(Reflector(client, PODS, namespace, self.store.pods, labels=JOB_NAME_LABEL))
+            sources.append(Reflector(client, SERVICES, namespace, self.store.services, labels=JOB_NAME_LABEL))
+        if nodes is not None:
+            sources += nodes.sources
+            self._start(nodes.run(), "nodes")
+        for source in sources:
+            self._start(source.run(), "reflector")
+        kinds = ((JOBS, self.store.jobs, ""), (PODS, self.store.pods, JOB_NAME_LABEL))
+        resync = Resync(client, kinds, self._namespaces)
+        jobs = KopfSource(
+            self._connection,
+            user_agent=user_agent(),
+            namespaces=self._settings.namespaces,
+            sink=self.store.jobs,
+            relisted=resync.nudge,
+        )
+        self._start(jobs.run(), "jobs")
+        while True:
+            try:
+                await resync.once()
+                break
+            except KubeError as error:
+                logger.warning("first list failed", extra={"error": error.message})
+                await asyncio.sleep(1.0)
+        self._resync = resync
+        self._start(resync.run(), "resync")
+        for source in sources:
+            await source.synced.wait()
+        self.ready.set()
+
+    async def _elect(self, client: ApiClient) -> Elector | None:
+        if not self._settings.leader_elect:
+            self.metrics.leading(True)
+            return None
+        namespace = os.environ.get("POD_NAMESPACE") or self._connection.namespace
+        await may_hold_lease(client, namespace)
+        self._elector = Elector(
+            client, namespace=namespace, name=LEASE_NAME, identity=self.identity, observe=self.metrics.leading
+        )
+        self._start(self._lead(self._elector), "elector")
+        return self._elector
+
+    async def _lead(self, elector: Elector) -> None:
+        await elector.run()
+        self._lost()
+        raise LeadershipLost(self.identity)
+
+    async def _until(self, stop: asyncio.Event, work: Coroutine[None, None, None]) -> None:
+        """Run until `stop` is set or any part fails."""
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        main = asyncio.create_task(work, name="operate")
+        self._tasks.append(main)
+        try:
+            while not stopped.done():
+                # Parts start other parts, so the set is taken anew every second.
+                await asyncio.wait([stopped, *self._tasks], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+                for task in self._tasks:
+                    if task.done():
+                        task.result()
+        finally:
+            stopped.cancel()
+
+    async def _end(self) -> None:
+        """Finish what has begun, give the lease back, stop watching."""
+        self.queue.close()
+        workers = [task for task in self._tasks if task.get_name() == "reconciler"]
+        for task in workers:
+            task.cancel()
+        if workers:
+            await asyncio.wait(workers, timeout=FINISH_SECONDS)
+        elector = [task for task in self._tasks if task.get_name() == "elector"]
+        for task in elector:
+            task.cancel()
+        await asyncio.gather(*elector, return_exceptions=True)
+        if self._elector is not None:
+            await self._elector.release()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _start(self, work: Coroutine[None, None, None], name: str) -> None:
+        self._tasks.append(asyncio.create_task(work, name=name))
+
+    def _suspect(self, node: str) -> None:
+        for key in self.store.on_node(node):
+            self.queue.add(key)
+
+    def _live(self) -> str:
+        """What is wrong with this process; empty when nothing is."""
+        if self._resync is not None and not self._resync.fresh:
+            return "no list of jobs and pods has succeeded for a quarter of an hour"
+        return ""
+
+    def _ready(self) -> str:
+        return "" if self.ready.is_set() else "not everything that exists is known yet"
+
+
+class _Statuses:
+    """The statuses of all jobs, iterated anew each time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return (known.status for _, known in self._store.jobs.all())
+
+
+def _always() -> bool:
+    return True

@@ -1,0 +1,18 @@
+"""Which version this is."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def operator_version() -> str:
+    """The version of the installed distribution; `source` in a checkout that is not installed."""
+    try:
+        return version("dtj")
+    except PackageNotFoundError:
+        return "source"
+
+
+def user_agent() -> str:
+    """How the operator names itself to the API server."""
+    return f"dtj-operator/{operator_version()}"

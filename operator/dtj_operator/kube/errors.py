@@ -1,0 +1,114 @@
+"""What can go wrong with a request, told by what the caller should do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BAD_REQUEST = 400
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+NOT_FOUND = 404
+METHOD_NOT_ALLOWED = 405
+CONFLICT = 409
+GONE = 410
+UNPROCESSABLE = 422
+TOO_MANY = 429
+SERVER_ERRORS = 500
+
+
+class KubeError(Exception):
+    """A request that did not succeed. `code` is the HTTP status, 0 when there was no answer."""
+
+    def __init__(self, message: str, *, code: int = 0, reason: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.reason = reason
+
+
+class Retry(KubeError):
+    """Nothing was changed; the same request may succeed later."""
+
+    def __init__(self, message: str, *, code: int = 0, reason: str = "", after: float | None = None) -> None:
+        super().__init__(message, code=code, reason=reason)
+        self.after = after
+        """Seconds the server asked to wait (Retry-After)."""
+
+
+class Unknown(KubeError):
+    """A write whose outcome is not known: read the object again before deciding anything."""
+
+
+class Conflict(KubeError):
+    """The object has changed since it was read, or is another one of the same name: read it again."""
+
+
+class AlreadyExists(KubeError):
+    """An object of that name exists: read it and see whose it is."""
+
+
+class NotFound(KubeError):
+    """There is no such object, namespace or kind."""
+
+
+class Gone(KubeError):
+    """The resourceVersion or continue token is too old: list again."""
+
+
+class Unauthorized(KubeError):
+    """The server does not accept the credentials."""
+
+
+class Refused(KubeError):
+    """The server understood and declined; sending the same again changes nothing until someone acts."""
+
+    @property
+    def invalid(self) -> bool:
+        """Whether the object itself is wrong (400, 422) rather than forbidden here and now (403)."""
+        return self.code in (BAD_REQUEST, UNPROCESSABLE)
+
+    @property
+    def quota(self) -> bool:
+        """Whether a ResourceQuota declined it."""
+        return self.code == FORBIDDEN and "exceeded quota" in self.message
+
+    @property
+    def namespace_terminating(self) -> bool:
+        """Whether the namespace is being deleted."""
+        return self.code == FORBIDDEN and (
+            self.reason == "NamespaceTerminating" or "is being terminated" in self.message
+        )
+
+
+def from_answer(code: int, body: Mapping[str, Any], *, wrote: bool, retry_after: float | None) -> KubeError:
+    """The error for an answer of 400 or above.
+
+    `body` is the server's Status object, or empty. `wrote`: the request may have changed something.
+    """
+    message = str(body.get("message") or f"the API server answered {code}")
+    reason = str(body.get("reason") or "")
+    if code == CONFLICT:
+        kind = AlreadyExists if reason == "AlreadyExists" else Conflict
+        return kind(message, code=code, reason=reason)
+    if code == TOO_MANY:
+        return Retry(message, code=code, reason=reason, after=retry_after)
+    if code >= SERVER_ERRORS:
+        # A server error after a write says nothing about whether etcd has it.
+        if wrote:
+            return Unknown(message, code=code, reason=reason)
+        return Retry(message, code=code, reason=reason, after=retry_after)
+    if code == FORBIDDEN:
+        causes = (body.get("details") or {}).get("causes") or ()
+        if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):
+            reason = "NamespaceTerminating"
+        return Refused(message, code=code, reason=reason)
+    kinds: dict[int, type[KubeError]] = {
+        UNAUTHORIZED: Unauthorized,
+        NOT_FOUND: NotFound,
+        METHOD_NOT_ALLOWED: Refused,
+        GONE: Gone,
+    }
+    return kinds.get(code, Refused)(message, code=code, reason=reason)

@@ -1,0 +1,41 @@
+"""The kinds the operator speaks to, and their paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as the API server addresses it."""
+
+    group: str
+    """Empty for the core group."""
+    version: str
+    plural: str
+
+    @property
+    def api_version(self) -> str:
+        """As in an object's apiVersion."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """Path below the server's address; namespace None means all namespaces or a cluster-scoped kind."""
+        parts = [f"/apis/{self.group}" if self.group else "/api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+
+JOBS = Resource("dtj.dev", "v1alpha1", "distributedtrainingjobs")
+PODS = Resource("", "v1", "pods")
+SERVICES = Resource("", "v1", "services")
+EVENTS = Resource("", "v1", "events")
+NODES = Resource("", "v1", "nodes")
+LEASES = Resource("coordination.k8s.io", "v1", "leases")
+ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")

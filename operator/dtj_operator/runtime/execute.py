@@ -1,0 +1,275 @@
+"""Carry out a plan: status, then deletions, then creations, then events.
+
+The server's answers go into the store at once. A step that fails stops the later ones; the next pass
+decides anew. Every write is safe to repeat after a crash at any point.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.build.pod import build_pod
+from dtj_operator.build.service import build_service
+from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
+from dtj_operator.domain.snapshot import TroubleKind
+from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.runtime.mergepatch import difference
+from dtj_operator.runtime.troubles import classify
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from dtj_operator.api.resource import Job
+    from dtj_operator.domain.plan import Plan
+    from dtj_operator.kube.client import ApiClient
+    from dtj_operator.kube.resources import Resource
+    from dtj_operator.runtime.clock import Clock
+    from dtj_operator.runtime.observer import Observer
+    from dtj_operator.runtime.recorder import Recorder
+    from dtj_operator.runtime.shelf import Shelf
+    from dtj_operator.runtime.source import Key
+    from dtj_operator.runtime.store import KnownJob, Store
+    from dtj_operator.runtime.troubles import Ledger
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 8
+"""Creations or deletions of one job that are under way at the same time."""
+KIND = "DistributedTrainingJob"
+
+
+class Stale(Exception):
+    """The plan was made from an old view; the store has the new one now."""
+
+
+class Executor:
+    """Carries out plans through one client."""
+
+    def __init__(
+        self,
+        *,
+        client: ApiClient,
+        store: Store,
+        ledger: Ledger,
+        recorder: Recorder,
+        clock: Clock,
+        observer: Observer,
+        may_write: Callable[[], bool],
+    ) -> None:
+        """`may_write` is asked before every write: False once leadership may have passed to another."""
+        self._client = client
+        self._store = store
+        self._ledger = ledger
+        self._recorder = recorder
+        self._clock = clock
+        self._observer = observer
+        self._may_write = may_write
+
+    async def write_status(self, key: Key, known: KnownJob, status: dict[str, Any]) -> bool:
+        """Make the stored status equal to `status`; returns whether a write was needed.
+
+        Raises Stale when the job has changed meanwhile, KubeError otherwise.
+        """
+        patch = difference(known.status, status)
+        if not patch:
+            return False
+        body = {"metadata": {"resourceVersion": known.resource_version}, "status": patch}
+        self._fence()
+        try:
+            answer = await self._client.patch_status(JOBS, key.namespace, key.name, body)
+        except (Conflict, Unknown, NotFound) as error:
+            found = await self._refresh(JOBS, self._store.jobs, key, key.name, known.uid)
+            landed = (
+                isinstance(error, Unknown)
+                and found is not None
+                and found["metadata"]["uid"] == known.uid
+                and not difference(found.get("status") or {}, status)
+            )
+            if not landed or found is None:
+                raise Stale(error.message) from error
+            answer = found
+        self._store.jobs.upsert(answer)
+        if answer["metadata"]["resourceVersion"] == known.resource_version:
+            logger.warning("status write changed nothing", extra={"job": str(key), "fields": sorted(patch)})
+            return False
+        self._observer.status_changed(known.status, answer.get("status") or {})
+        return True
+
+    async def act(self, key: Key, known: KnownJob, job: Job, plan: Plan) -> bool:
+        """Deletions, creations, events. Returns whether anything was written. Raises KubeError."""
+        deletions = [action for action in plan.actions if isinstance(action, (DeletePod, DeleteService, DeleteJob))]
+        services = [action for action in plan.actions if isinstance(action, CreateService)]
+        pods = [action for action in plan.actions if isinstance(action, CreatePod)]
+        wrote = await _each(deletions, lambda action: self._delete(key, action))
+        now = self._clock.now()
+        generation = known.generation
+        through = True
+        if services and not self._ledger.blocked(key, key.name, generation, now):
+            through = await self._create(SERVICES, self._store.services, key, known, build_service(job))
+            wrote = True
+        elif services:
+            through = False
+        if pods and through:
+            created = await self._create_pods(key, known, job, pods)
+            wrote = wrote or created
+        for event in plan.events:
+            await self._recorder.post(known, event)
+        return wrote
+
+    async def _create_pods(self, key: Key, known: KnownJob, job: Job, pods: list[CreatePod]) -> bool:
+        refused = False
+
+        async def create(action: CreatePod) -> bool:
+            nonlocal refused
+            body = build_pod(job, action.role, action.index, action.attempt)
+            name = body["metadata"]["name"]
+            if refused or self._ledger.blocked(key, name, known.generation, self._clock.now()):
+                return False
+            if not await self._create(PODS, self._store.pods, key, known, body):
+                # A quota that is used up for one pod is used up for its peers: no volley of refusals.
+                refused = self._ledger.blocked(key, "", known.generation, self._clock.now())
+            return True
+
+        return await _each(pods, create)
+
+    async def _create(
+        self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, body: dict[str, Any]
+    ) -> bool:
+        """Create one object. Returns whether it is there now and ours."""
+        name = body["metadata"]["name"]
+        self._fence()
+        try:
+            answer = await self._client.create(resource, key.namespace, body)
+        except (AlreadyExists, Unknown) as error:
+            found = await self._find(resource, key.namespace, name)
+            if found is None:
+                msg = f"{resource.plural} {name}: {error.message}"
+                raise Retry(msg) from error
+            return self._adopt(resource, shelf, key, known, found)
+        except Refused as refusal:
+            self._trouble(key, known, classify(refusal), name, refusal.message)
+            return False
+        shelf.upsert(answer)
+        if resource is PODS:
+            self._observer.pod_created()
+        self._cleared(key, name)
+        return True
+
+    def _adopt(self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, found: dict[str, Any]) -> bool:
+        """An object of that name exists already: ours from an earlier try, or somebody else's."""
+        name = found["metadata"]["name"]
+        owner = _controller(found)
+        shelf.upsert(found)
+        if owner.get("uid") == known.uid and shelf.held(key, name) is not None:
+            self._cleared(key, name)
+            return True
+        former = owner.get("kind") == KIND and owner.get("name") == key.name
+        if former and shelf.held(key, name) is not None:
+            msg = f"{name} is left from an earlier job of this name and has not gone yet"
+            raise Retry(msg)
+        whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
+        message = f"{resource.plural[:-1]} {name} exists and belongs to {whose}: delete or rename it"
+        self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
+        return False
+
+    def _trouble(self, key: Key, known: KnownJob, kind: TroubleKind, target: str, message: str) -> None:
+        if self._ledger.note(key, kind, target, message, known.generation, self._clock.now()):
+            logger.warning(
+                "creation refused", extra={"job": str(key), "target": target, "reason": str(kind), "error": message}
+            )
+
+    def _cleared(self, key: Key, target: str) -> None:
+        if self._ledger.clear(key, target):
+            logger.info("creation succeeded after trouble", extra={"job": str(key), "target": target})
+
+    async def _delete(self, key: Key, action: DeletePod | DeleteService | DeleteJob) -> bool:
+        resource: Resource
+        shelf: Shelf[Any]
+        if isinstance(action, DeletePod):
+            resource, shelf, name = PODS, self._store.pods, action.name
+        elif isinstance(action, DeleteService):
+            resource, shelf, name = SERVICES, self._store.services, key.name
+        else:
+            resource, shelf, name = JOBS, self._store.jobs, key.name
+        grace = 0 if isinstance(action, DeletePod) and action.force else None
+        self._fence()
+        try:
+            answer = await self._client.delete(resource, key.namespace, name, uid=action.uid, grace=grace)
+        except NotFound:
+            shelf.remove(key, name, action.uid)
+            return True
+        except Conflict:
+            await self._refresh(resource, shelf, key, name, action.uid)
+            return True
+        if answer.get("kind") == "Status" or not _lingers(answer):
+            shelf.remove(key, name, action.uid)
+        else:
+            shelf.upsert(answer)
+        return True
+
+    async def _refresh(
+        self, resource: Resource, shelf: Shelf[Any], key: Key, name: str, uid: str
+    ) -> dict[str, Any] | None:
+        """Read one object again into the store; what was known under `uid` goes if another has its name."""
+        found = await self._find(resource, key.namespace, name)
+        if found is None or found["metadata"]["uid"] != uid:
+            shelf.remove(key, name, uid)
+        if found is not None:
+            shelf.upsert(found)
+        return found
+
+    async def _find(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+        try:
+            return await self._client.get(resource, namespace, name)
+        except NotFound:
+            return None
+
+    def _fence(self) -> None:
+        if not self._may_write():
+            msg = "leadership has been lost, or may have been"
+            raise Retry(msg)
+
+
+async def _each(items: Iterable[Any], act: Callable[[Any], Awaitable[bool]]) -> bool:
+    """Do all, a few at a time. Returns whether any returned True; raises the first KubeError when all have ended."""
+    line = list(items)
+    if not line:
+        return False
+    if len(line) == 1:
+        return await act(line[0])
+    errors: list[KubeError] = []
+    any_true = False
+    rest = iter(line)
+
+    async def drain() -> None:
+        nonlocal any_true
+        for item in rest:
+            try:
+                result = await act(item)
+                any_true = any_true or result
+            except KubeError as error:
+                errors.append(error)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(AT_ONCE, len(line))):
+            group.create_task(drain())
+    if errors:
+        raise errors[0]
+    return any_true
+
+
+def _controller(raw: dict[str, Any]) -> dict[str, Any]:
+    """The controller reference, or nothing."""
+    references: list[dict[str, Any]] = raw["metadata"].get("ownerReferences") or []
+    return next((reference for reference in references if reference.get("controller")), {})
+
+
+def _lingers(raw: dict[str, Any]) -> bool:
+    """Whether a deleted object is still there: it has a grace period or finalizers to go through."""
+    metadata = raw.get("metadata") or {}
+    if not metadata.get("deletionTimestamp"):
+        return False
+    return bool(metadata.get("finalizers")) or metadata.get("deletionGracePeriodSeconds") != 0

@@ -1,0 +1,128 @@
+"""Whose turn it is: each key at most once in the line, and never twice at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from dtj_operator.runtime.source import Key
+
+FIRST_BACKOFF_SECONDS = 0.05
+LONGEST_BACKOFF_SECONDS = 60.0
+
+
+class QueueObserver(Protocol):
+    """Hears what the queue does, for metrics."""
+
+    def added(self) -> None:
+        """A key has been put in line."""
+        ...
+
+    def waited(self, seconds: float) -> None:
+        """A key's turn has come after that time in line."""
+        ...
+
+    def retried(self) -> None:
+        """A key has been put back after an error."""
+        ...
+
+
+class Queue:
+    """Level-triggered work queue of one event loop.
+
+    A key that is added while it is being worked on comes back once that is finished. Delayed keys keep only
+    the earliest time; taking a key drops its delay, as every pass says anew when to look again.
+    """
+
+    def __init__(self, observer: QueueObserver) -> None:
+        self._observer = observer
+        self._line: deque[Key] = deque()
+        self._since: dict[Key, float] = {}
+        """Keys in line, and when they got there (loop time)."""
+        self._busy: set[Key] = set()
+        self._again: set[Key] = set()
+        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._failures: dict[Key, int] = {}
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Keys in line."""
+        return len(self._line)
+
+    @property
+    def oldest_seconds(self) -> float:
+        """How long the first key in line has been waiting."""
+        return asyncio.get_running_loop().time() - self._since[self._line[0]] if self._line else 0.0
+
+    def add(self, key: Key) -> None:
+        """Have this key looked at as soon as possible."""
+        if key in self._busy:
+            self._again.add(key)
+        elif key not in self._since:
+            self._observer.added()
+            self._since[key] = asyncio.get_running_loop().time()
+            self._line.append(key)
+            self._news.set()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """Have this key looked at then, or earlier if that was asked for before."""
+        loop = asyncio.get_running_loop()
+        when = loop.time() + max(0.0, seconds)
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= when:
+                return
+            timer.cancel()
+        self._timers[key] = loop.call_at(when, self._due, key)
+
+    async def take(self) -> Key:
+        """The next key; the caller owns it until `done` or `failed`."""
+        while not self._line or self._closed:
+            self._news.clear()
+            await self._news.wait()
+        loop = asyncio.get_running_loop()
+        key = self._line.popleft()
+        self._observer.waited(loop.time() - self._since.pop(key))
+        self._busy.add(key)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        return key
+
+    def done(self, key: Key) -> None:
+        """The pass went well."""
+        self._failures.pop(key, None)
+        self._release(key)
+
+    def failed(self, key: Key, after: float | None = None) -> float:
+        """The pass went wrong: come back after a growing, jittered delay, at least `after` seconds. Returns it."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 20))
+        delay = max(longest * random.uniform(0.5, 1.0), after or 0.0)
+        self._observer.retried()
+        self._busy.discard(key)
+        self._again.discard(key)
+        self.add_after(key, delay)
+        return delay
+
+    def close(self) -> None:
+        """Hand out no more keys."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _release(self, key: Key) -> None:
+        self._busy.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def _due(self, key: Key) -> None:
+        self._timers.pop(key, None)
+        self.add(key)

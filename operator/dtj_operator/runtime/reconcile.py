@@ -1,0 +1,178 @@
+"""One pass over one job: look, decide, act; and the loop that gives every job its turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.domain.decide import decide
+from dtj_operator.domain.plan import CreatePod, CreateService, Urgency
+from dtj_operator.domain.snapshot import Snapshot
+from dtj_operator.kube.errors import KubeError, Refused, Retry
+from dtj_operator.runtime.execute import Stale
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from dtj_operator.domain.plan import Plan
+    from dtj_operator.domain.snapshot import Node
+    from dtj_operator.runtime.clock import Clock
+    from dtj_operator.runtime.execute import Executor
+    from dtj_operator.runtime.observer import Observer
+    from dtj_operator.runtime.queue import Queue
+    from dtj_operator.runtime.source import Key
+    from dtj_operator.runtime.store import KnownJob, Store
+    from dtj_operator.runtime.troubles import Ledger
+
+logger = logging.getLogger(__name__)
+
+HOLD_SECONDS = 1.0
+"""How long a status that differs in counts alone waits for company."""
+SOONEST = timedelta(milliseconds=20)
+"""Least time until a planned next look, so that a time just past cannot spin."""
+
+
+class Reconciler:
+    """Passes over jobs. Keeps nothing about a job but when its held status became due, and refusals."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        ledger: Ledger,
+        executor: Executor,
+        queue: Queue,
+        clock: Clock,
+        observer: Observer,
+        nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
+    ) -> None:
+        """`nodes(names, loss_seconds)`: what is known of these nodes, and when that may change by time alone."""
+        self._store = store
+        self._ledger = ledger
+        self._executor = executor
+        self._queue = queue
+        self._clock = clock
+        self._observer = observer
+        self._nodes = nodes
+        self._held_since: dict[Key, float] = {}
+
+    async def work(self, at_once: int) -> None:
+        """Give every key in the queue its turn, `at_once` jobs at a time, until the queue is closed."""
+        slots = asyncio.Semaphore(at_once)
+        passes: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await slots.acquire()
+                key = await self._queue.take()
+                task = asyncio.create_task(self._turn(key))
+                passes.add(task)
+                task.add_done_callback(passes.discard)
+                task.add_done_callback(lambda _task: slots.release())
+        finally:
+            # Cancelled from outside: what has been begun is finished, as a half-done pass costs a later one.
+            if passes:
+                await asyncio.wait(passes)
+
+    async def _turn(self, key: Key) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result = "success"
+        try:
+            if await self._reconcile(key):
+                result = "requeue_after"
+        except Stale:
+            # The store holds the newer view by now.
+            result = "requeue"
+            self._queue.failed(key)
+        except (KubeError, ValueError) as error:
+            result = "error"
+            delay = self._queue.failed(key, error.after if isinstance(error, Retry) else None)
+            level = logging.ERROR if isinstance(error, (Refused, ValueError)) else logging.WARNING
+            logger.log(
+                level, "pass failed", extra={"job": str(key), "error": str(error), "retry_seconds": round(delay, 2)}
+            )
+        except Exception:
+            result = "error"
+            self._queue.failed(key)
+            logger.exception("pass failed unexpectedly", extra={"job": str(key)})
+        else:
+            self._queue.done(key)
+        finally:
+            self._observer.reconciled(result, loop.time() - began)
+
+    async def _reconcile(self, key: Key) -> bool:
+        """One pass. Returns whether another look has been ordered."""
+        known = self._store.job(key)
+        if known is None or known.deleting:
+            # Deletion is the garbage collector's business: every child names its owner.
+            self._held_since.pop(key, None)
+            self._ledger.forget(key)
+            return False
+        job = known.job
+        plan, node_check = self._decide(key, known)
+        if plan.status is None:
+            return False
+        status = plan.status.wire()
+        again: list[float] = []
+        if plan.urgency is Urgency.SOON and not plan.actions and not plan.events and status != known.status:
+            remaining = self._hold(key)
+            if remaining > 0:
+                self._look_again(key, plan.next_check, node_check, [remaining])
+                return True
+        self._held_since.pop(key, None)
+        wrote = await self._executor.write_status(key, known, status)
+        if plan.actions or plan.events:
+            # The service and the pods are built from what has just been persisted.
+            current = self._store.job(key) if wrote else known
+            if current is None or current.uid != known.uid:
+                return False
+            acted = await self._executor.act(key, current, current.job if wrote else job, plan)
+            if acted:
+                again.append(0.0)
+        return self._look_again(key, plan.next_check, node_check, again)
+
+    def _decide(self, key: Key, known: KnownJob) -> tuple[Plan, datetime | None]:
+        now = self._clock.now()
+        pods = tuple(self._store.pods.values(key))
+        names = frozenset(pod.node for pod in pods if pod.node)
+        nodes, node_check = self._nodes(names, known.job.spec.failure_policy.node_loss_seconds)
+        snapshot = Snapshot(
+            job=known.job,
+            pods=pods,
+            service=self._store.service(key),
+            troubles=self._ledger.of(key),
+            nodes=nodes,
+        )
+        plan = decide(snapshot, now)
+        if snapshot.troubles:
+            wanted = {_target(key, action) for action in plan.actions if isinstance(action, (CreatePod, CreateService))}
+            if self._ledger.prune(key, wanted, now):
+                plan = decide(replace(snapshot, troubles=self._ledger.of(key)), now)
+        return plan, node_check
+
+    def _hold(self, key: Key) -> float:
+        """Seconds that a status of counts alone still waits."""
+        now = asyncio.get_running_loop().time()
+        since = self._held_since.setdefault(key, now)
+        return since + HOLD_SECONDS - now
+
+    def _look_again(
+        self, key: Key, next_check: datetime | None, node_check: datetime | None, delays: list[float]
+    ) -> bool:
+        now = self._clock.now()
+        times = [at for at in (next_check, node_check, self._ledger.next_retry(key)) if at is not None]
+        delays += [max(at - now, SOONEST).total_seconds() for at in times]
+        if not delays:
+            return False
+        self._queue.add_after(key, min(delays))
+        return True
+
+
+def _target(key: Key, action: CreatePod | CreateService) -> str:
+    if isinstance(action, CreatePod):
+        return f"{key.name}-{action.role}-{action.index}"
+    return key.name
