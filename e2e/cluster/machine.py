@@ -142,4 +142,4 @@ def last_words(log: Path) -> str:
     if not log.exists():
         return "it left no log"
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return f"{lines[-1].strip()[:400]} (log: {log})" if lines else f"its log is empty ({log})"
+    return lines[-1].strip()[:400] if lines else "it wrote nothing"

@@ -1,0 +1,223 @@
+"""The steps that turn machines into a cluster: keys, control plane, nodes, rights, DNS."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import binaries, cgroups, control_plane, kubeconfig, machine, network, node, pause, volumes
+from e2e.cluster.api import Api, wait_until
+from e2e.cluster.audit import POLICY
+from e2e.cluster.machine import Machine
+from e2e.cluster.node import NodeHost
+from e2e.cluster.pki import Authority, Pair
+
+MOST_NODES = 20
+LOST_AFTER_SECONDS = 16
+"""node-monitor-grace-period: four missed status updates."""
+
+STARTED_LIMIT = 30.0
+FORWARD = Path(__file__).with_name("forward.py")
+AT = control_plane.Endpoints(2379, 2380, 6443, "0.0.0.0", network.CONTROL_ADDRESS)  # noqa: S104
+SERVER_NAMES = (
+    "localhost", "127.0.0.1", network.CONTROL_ADDRESS, control_plane.FIRST_SERVICE, "kubernetes", "kubernetes.default",
+    "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+)  # fmt: skip
+
+MOUNT_POINTS = (Path("/var/lib/kubelet"), Path("/var/lib/cni"))
+"""Fixed paths of kubelet and CNI: each node mounts directories of its own there."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """All certificates, and the cluster's directory that the kubeconfigs lie in."""
+
+    directory: Path
+    trust: control_plane.Credentials
+    nodes: dict[str, Pair]
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of the authority."""
+        return self.trust.authority
+
+    def kubeconfig(self, file: str) -> Path:
+        """A component's kubeconfig, for use inside the namespaces."""
+        return self.directory / "pki" / f"{file}.kubeconfig"
+
+
+def programs() -> dict[str, Path]:
+    """Every binary of a cluster, built now where it is missing."""
+    return binaries.ensure(*binaries.CLUSTER)
+
+
+def pause_image() -> Path:
+    """The sandbox image's archive."""
+    return pause.archive(node.PAUSE)
+
+
+def keys(directory: Path, port: int, nodes: tuple[str, ...]) -> Keys:
+    """Issue everything, and write every kubeconfig."""
+    issuer = Authority(directory / "pki")
+    serving = {
+        name: issuer.issue(
+            name, f"system:node:{name}", organization="system:nodes", names=(name, network.NodeAddress(index).address)
+        )
+        for index, name in enumerate(nodes, 1)
+    }
+    trust = control_plane.Credentials(
+        issuer.certificate,
+        issuer.issue("apiserver", "kube-apiserver", names=SERVER_NAMES),
+        issuer.service_account_keys(),
+        issuer.issue("kubelet-client", "kube-apiserver-kubelet-client"),
+    )
+    made = Keys(directory, trust, serving)
+    admin = kubeconfig.certificate_user(issuer.issue("admin", "admin", organization="system:masters"))
+    kubeconfig.write(directory / "kubeconfig", f"https://127.0.0.1:{port}", issuer.certificate, admin)
+    kubeconfig.write(directory / "inside.kubeconfig", AT.url, issuer.certificate, admin)
+    for component in ("kube-controller-manager", "kube-scheduler", "kube-proxy", "coredns"):
+        user = kubeconfig.certificate_user(issuer.issue(component, f"system:{component}"))
+        kubeconfig.write(made.kubeconfig(component), AT.url, issuer.certificate, user)
+    for name, pair in serving.items():
+        user = kubeconfig.certificate_user(pair)
+        kubeconfig.write(directory / name / "kubelet.kubeconfig", AT.url, issuer.certificate, user)
+    return made
+
+
+def start_server(control: Machine, found: dict[str, Path], made: Keys, listening: int) -> None:
+    """etcd, kube-apiserver, and the forward from the host's loopback."""
+    policy = control.directory / "audit-policy.json"
+    policy.write_text(json.dumps(POLICY))
+    control.start("etcd", *control_plane.etcd(found["etcd"], AT, control.directory / "etcd"))
+    server = control_plane.server(found["kube-apiserver"], AT, made.trust, policy, control.directory / "audit.log")
+    control.start("kube-apiserver", *server)
+    forward = (sys.executable, "-I", "-S", FORWARD, listening, AT.advertise, AT.server)
+    control.start("forward", *map(str, forward), keep=(listening,))
+
+
+def start_controllers(control: Machine, found: dict[str, Path], made: Keys) -> None:
+    """kube-controller-manager, kube-scheduler and CoreDNS."""
+    signing = made.trust.service_accounts.key
+    config = made.kubeconfig("kube-controller-manager")
+    manager = found["kube-controller-manager"]
+    control.start(
+        "kube-controller-manager",
+        *control_plane.controllers(manager, config, made.authority, signing, LOST_AFTER_SECONDS),
+    )
+    control.start("kube-scheduler", *control_plane.scheduler(found["kube-scheduler"], made.kubeconfig("kube-scheduler")))
+    corefile = control.directory / "Corefile"
+    corefile.write_text(node.corefile(made.kubeconfig("coredns")))
+    control.start("coredns", found["coredns"], "-conf", corefile)
+
+
+def grant(api: Api) -> None:
+    """Rights that Kubernetes does not give by itself, and the storage class."""
+    group = "/apis/rbac.authorization.k8s.io/v1"
+    rules = [
+        {"apiGroups": [""], "resources": ["services", "pods", "namespaces"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ]
+    api.create(f"{group}/clusterroles", {"metadata": {"name": "system:coredns"}, "rules": rules})
+    for role, user in (
+        ("system:coredns", "system:coredns"),
+        ("system:kubelet-api-admin", "kube-apiserver-kubelet-client"),
+    ):
+        binding = {
+            "metadata": {"name": f"dtj:{user}"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }
+        api.create(f"{group}/clusterrolebindings", binding)
+    api.create("/apis/storage.k8s.io/v1/storageclasses", volumes.storage_class())
+
+
+def prepare_node(host: NodeHost, made: Keys) -> None:
+    """Write a node's configuration."""
+    for part in ("cni", "kubelet", "cni-cache", "log", "opt"):
+        (host.directory / part).mkdir(parents=True, exist_ok=True)
+    (host.directory / "cni" / "10-dtj.conflist").write_text(node.cni(host))
+    (host.directory / "containerd.toml").write_text(node.containerd(host))
+    settings = node.kubelet(host, made.authority, made.nodes[host.name])
+    (host.directory / "kubelet.json").write_text(json.dumps(settings))
+
+
+def boot_node(cluster: str, host: NodeHost, computer: Machine) -> None:
+    """Start a node's machine with its mounts, and containerd on it."""
+    cgroups.make(host.cgroup)
+    created = [place for place in MOUNT_POINTS if not place.exists()]
+    for place in created:
+        (host.directory.parent / f"made{str(place).replace('/', '.')}").touch()
+        place.mkdir(parents=True)
+    machine.namespaced(computer, network.node_namespace(cluster, host.place.index))
+    own = host.directory
+    computer.run(
+        "sh", "-ec",
+        "mount --make-rshared /; mount -t tmpfs -o mode=755 dtj /run; "
+        f'mount --bind "{own}/kubelet" /var/lib/kubelet; mount --bind "{own}/cni-cache" /var/lib/cni; '
+        f'mount --bind "{own}/log" /var/log',
+    )  # fmt: skip
+    host.socket.unlink(missing_ok=True)
+    start_process(host, computer, "containerd")
+    wait_until(
+        host.socket.exists, STARTED_LIMIT, lambda: f"containerd did not start: {machine.last_words(computer.log('containerd'))}", 0.02
+    )
+
+
+def start_kubelet(host: NodeHost, computer: Machine) -> None:
+    """Let a booted node join."""
+    start_process(host, computer, "kubelet")
+    start_process(host, computer, "kube-proxy")
+
+
+def start_process(host: NodeHost, computer: Machine, process: str) -> None:
+    """Start one of a node's three processes."""
+    match process:
+        case "containerd":
+            command = ["containerd", "--config", str(host.directory / "containerd.toml")]
+        case "kubelet":
+            command = node.kubelet_command(binaries.path("kubelet"), host, host.directory / "kubelet.json")
+        case "kube-proxy":
+            config = host.directory.parent / "pki" / "kube-proxy.kubeconfig"
+            command = node.proxy_command(binaries.path("kube-proxy"), host, config)
+        case _:
+            raise ValueError(f"{process!r} is no process of a node: containerd, kubelet or kube-proxy")
+    computer.start(process, *command)
+
+
+def snapshotter(directory: Path) -> str:
+    """`overlayfs` where it can be mounted here, `native` (slow, but anywhere) where not."""
+    probe = directory / "overlay-probe"
+    for part in ("lower", "upper", "work", "merged"):
+        (probe / part).mkdir(parents=True, exist_ok=True)
+    options = f"lowerdir={probe}/lower,upperdir={probe}/upper,workdir={probe}/work"
+    script = f'mount -t overlay -o "{options}" overlay "{probe}/merged"'
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, check=False)
+    return "native" if done.returncode else "overlayfs"
+
+
+def wait_dns(cluster: str, control: Machine) -> None:
+    """Until CoreDNS has seen the cluster's services."""
+    question = (
+        "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1); "
+        "s.sendto(bytes.fromhex('0001010000010000000000000a6b756265726e657465730764656661756c7403737663"
+        f"07636c7573746572056c6f63616c0000010001'), ('{network.CONTROL_ADDRESS}', 53)); "
+        "a = s.recv(512); raise SystemExit(a[3] & 15 or not a[7])"
+    )
+    inside = ["nsenter", f"--net={network.NAMED / network.control_namespace(cluster)}", sys.executable, "-I", "-S", "-c", question]
+    wait_until(
+        lambda: subprocess.run(inside, capture_output=True, check=False).returncode == 0,
+        STARTED_LIMIT,
+        lambda: f"CoreDNS does not know kubernetes.default: {machine.last_words(control.log('coredns'))}",
+    )
+
+
+def forget_mount_points(directory: Path) -> None:
+    """Remove the mount points that had to be made, unless something else uses them by now."""
+    for place in MOUNT_POINTS:
+        if (directory / f"made{str(place).replace('/', '.')}").exists():
+            with contextlib.suppress(OSError):
+                place.rmdir()

@@ -1,0 +1,356 @@
+"""A real Kubernetes cluster inside this machine: one control plane, N nodes.
+
+Each is a machine of its own (processes, mounts, network); see docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from e2e.cluster import (
+    bootstrap,
+    cgroups,
+    images_on_nodes,
+    locks,
+    machine,
+    network,
+    node,
+    paths,
+    plane,
+    prerequisites,
+    record,
+    volumes,
+)
+from e2e.cluster.api import Api, wait_until
+from e2e.cluster.audit import AuditLog
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.machine import Machine
+from e2e.cluster.node import NodeHost
+from e2e.cluster.progress import phase, tell
+from e2e.cluster.record import Record
+
+GIB_STATE = 4.0
+"""Room for two images unpacked on two nodes, logs and etcd."""
+
+READY_LIMIT = 90.0
+
+
+@dataclass(frozen=True)
+class EmbeddedCluster:
+    """A cluster that runs on this machine; keeps `Cluster` and `NodeFaults`."""
+
+    record: Record
+    host: prerequisites.Host
+
+    @property
+    def name(self) -> str:
+        """The name that `up` was given."""
+        return self.record.name
+
+    @property
+    def directory(self) -> Path:
+        """All state: logs, keys, volumes."""
+        return self.record.directory
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For this machine's processes, through the loopback port."""
+        return self.directory / "kubeconfig"
+
+    @property
+    def inside_kubeconfig(self) -> Path:
+        """For processes inside the cluster's network namespaces."""
+        return self.directory / "inside.kubeconfig"
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """`node-1`, `node-2`, ..."""
+        return tuple(f"node-{index}" for index in range(1, self.record.nodes + 1))
+
+    @property
+    def audit(self) -> AuditLog:
+        """Every request that the API server served."""
+        return AuditLog(self.directory / "control" / "audit.log")
+
+    @cached_property
+    def api(self) -> Api:
+        """A small client with the administrator's rights."""
+        return Api(self.kubeconfig)
+
+    @property
+    def control(self) -> Machine:
+        """The control plane's machine."""
+        return Machine("control", self.directory / "control")
+
+    def machine(self, name: str) -> Machine:
+        """A node's machine."""
+        return Machine(name, self.node_host(name).directory)
+
+    def node_host(self, name: str) -> NodeHost:
+        """A node's description; ClusterError for a name that is none of `nodes`."""
+        if name not in self.nodes:
+            raise ClusterError(f"{name!r} is no node of cluster {self.name}: its nodes are {', '.join(self.nodes)}.")
+        directory = self.directory / name
+        return NodeHost(
+            name=name,
+            place=network.NodeAddress(self.nodes.index(name) + 1),
+            directory=directory,
+            cgroup=cgroups.name(self.name, name),
+            plugins=self.host.plugins,
+            snapshotter=(self.directory / "snapshotter").read_text(),
+            may_lower_oom_score=self.host.may_lower_oom_score,
+        )
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as administrator; its standard output."""
+        return plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
+
+    def load_image(self, archive: Path, ref: str) -> None:
+        """Import into every node at once; nodes that have it already are passed over."""
+        with phase(f"load {ref} into {len(self.nodes)} nodes"), ThreadPoolExecutor() as pool:
+            list(pool.map(lambda name: images_on_nodes.load(self.node_host(name), archive, ref), self.nodes))
+
+    def shared_volume(self, namespace: str, name: str) -> Path:
+        """A bound ReadWriteMany claim over a directory of this machine, open to any user id."""
+        place = self.directory / "volumes" / f"{namespace}-{name}"
+        place.mkdir(parents=True, exist_ok=True)
+        os.chown(place, volumes.TRAINER_UID, volumes.TRAINER_UID)
+        place.chmod(volumes.MODE)
+        volume = volumes.volume(namespace, name, place)
+        claim = volumes.claim(namespace, name, bound_to=volume["metadata"]["name"])
+        bind(self.api, volume, claim)
+        return place
+
+    def stop_node(self, node: str) -> None:
+        """Cut the power of a node: everything on it ends at once."""
+        pid = self.machine(node).init_pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not _exists(pid), 30, lambda: f"The processes of {node} do not die.", 0.01)
+        cgroups.remove(self.node_host(node).cgroup)
+
+    def start_node(self, node: str) -> None:
+        """Boot a stopped node, with its disk as it was."""
+        bootstrap.boot_node(self.name, self.node_host(node), self.machine(node))
+        bootstrap.start_kubelet(self.node_host(node), self.machine(node))
+
+    def cut_node(self, node: str) -> None:
+        """Pull a node's network cable."""
+        network.set_cable(self.name, self.node_host(node).place.index, "down")
+
+    def mend_node(self, node: str) -> None:
+        """Plug it in again."""
+        network.set_cable(self.name, self.node_host(node).place.index, "up")
+
+    def stop_process(self, node: str, process: str) -> None:
+        """Kill one process of a node; its containers run on."""
+        self.machine(node).stop(process)
+
+    def start_process(self, node: str, process: str) -> None:
+        """Start a stopped process of a node again."""
+        bootstrap.start_process(self.node_host(node), self.machine(node), process)
+
+    def problems(self) -> list[str]:
+        """What does not run, a sentence each; empty when all is well."""
+        found = []
+        for host in (self.control, *map(self.machine, self.nodes)):
+            status = host.status()
+            if not status:
+                found.append(f"Machine {host.name} is down.")
+            found += [f"{process} on {host.name} ended with {code}." for process, code in status.items() if code is not None]
+        if not found and not self.api.ready():
+            found.append("The API server is not ready.")
+        return found
+
+    def down(self) -> None:
+        """Take everything away. Idempotent."""
+        down(self.name)
+
+
+def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> EmbeddedCluster:
+    """Start a cluster, or find it running; `port` 0 picks a free loopback port.
+
+    What a crashed run left under this name is removed first. Raises ClusterError
+    with a sentence, and leaves nothing, where it cannot be started.
+    """
+    host = prerequisites.demand()
+    home = record.directory(name)
+    if not 1 <= nodes <= bootstrap.MOST_NODES:
+        raise ClusterError(f"{nodes} nodes were asked for: choose 1 to {bootstrap.MOST_NODES}.")
+    programs = bootstrap.programs()
+    with locks.held(record.lock(name), f"another run that starts or removes cluster {name}", limit=300):
+        if running := _running(name, host, nodes):
+            return running
+        paths.demand_space({home: GIB_STATE}, f"Cluster {name}")
+        with _listening(port) as listening:
+            plan = Record(name, nodes, listening.getsockname()[1])
+            cluster = EmbeddedCluster(plan, host)
+            began = time.monotonic()
+            try:
+                plan.write()
+                _start(cluster, programs, listening)
+            except BaseException:
+                _remove(name)
+                raise
+    tell(f"Cluster {name} is up after {time.monotonic() - began:.1f} s: export KUBECONFIG={cluster.kubeconfig}")
+    return cluster
+
+
+def attach(name: str = "dtj") -> EmbeddedCluster:
+    """The running cluster of that name, for use; ClusterError where there is none."""
+    found = record.read(name)
+    if found is None:
+        raise ClusterError(f"No cluster {name} runs on this machine: start it with `python -m e2e.cluster up`.")
+    return EmbeddedCluster(found, prerequisites.demand())
+
+
+def down(name: str = "dtj") -> None:
+    """Remove the cluster with everything that it made, in whatever state it is. Idempotent."""
+    home = record.directory(name)
+    if not home.exists() and not network.namespaces(name):
+        return
+    if problem := prerequisites.unfit():
+        raise ClusterError(problem)
+    with locks.held(record.lock(name), f"another run that starts or removes cluster {name}", limit=300):
+        _remove(name)
+
+
+def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster | None:
+    """The cluster if it runs well; what is left of one that does not is removed."""
+    found = record.read(name)
+    if found is None:
+        if record.directory(name).exists() or network.namespaces(name):
+            _remove(name)
+        return None
+    try:
+        problems = EmbeddedCluster(found, host).problems()
+    except (OSError, ClusterError) as error:
+        problems = [f"It cannot be read ({error})."]
+    if problems:
+        tell(f"Removing what an earlier run left of cluster {name}: {problems[0]}")
+        _remove(name)
+        return None
+    if found.nodes != nodes:
+        raise ClusterError(
+            f"Cluster {name} runs already, with {found.nodes} nodes: take it down first "
+            f"(python -m e2e.cluster down --name {name}), or choose another name."
+        )
+    tell(f"Cluster {name} runs already: export KUBECONFIG={EmbeddedCluster(found, host).kubeconfig}")
+    return EmbeddedCluster(found, host)
+
+
+def _start(cluster: EmbeddedCluster, programs: dict[str, Path], listening: socket.socket) -> None:
+    with phase("network and machines"):
+        network.build(cluster.name, cluster.record.nodes)
+        (cluster.directory / "snapshotter").write_text(bootstrap.snapshotter(cluster.directory))
+        keys = bootstrap.keys(cluster.directory, cluster.record.port, cluster.nodes)
+        machine.namespaced(cluster.control, network.control_namespace(cluster.name), keep=(listening.fileno(),))
+    with phase("control plane"):
+        bootstrap.start_server(cluster.control, programs, keys, listening.fileno())
+        for name in cluster.nodes:
+            bootstrap.prepare_node(cluster.node_host(name), keys)
+            bootstrap.boot_node(cluster.name, cluster.node_host(name), cluster.machine(name))
+        archive = bootstrap.pause_image()
+        for name in cluster.nodes:
+            images_on_nodes.load(cluster.node_host(name), archive, node.PAUSE)
+        plane.wait_ready(cluster.api, cluster.control)
+        bootstrap.grant(cluster.api)
+        bootstrap.start_controllers(cluster.control, programs, keys)
+    with phase(f"{cluster.record.nodes} nodes"):
+        for name in cluster.nodes:
+            bootstrap.start_kubelet(cluster.node_host(name), cluster.machine(name))
+        wait_until(lambda: _all_ready(cluster), READY_LIMIT, lambda: _unready(cluster), 0.1)
+    with phase("cluster DNS"):
+        bootstrap.wait_dns(cluster.name, cluster.control)
+
+
+def _all_ready(cluster: EmbeddedCluster) -> bool:
+    for host in (cluster.control, *map(cluster.machine, cluster.nodes)):
+        host.demand_running()
+    found = cluster.api.get("/api/v1/nodes")["items"]
+    ready = [
+        item["metadata"]["name"]
+        for item in found
+        if any(entry["type"] == "Ready" and entry["status"] == "True" for entry in item["status"].get("conditions", []))
+        and not item["spec"].get("taints")
+    ]
+    accounts = cluster.api.get("/api/v1/namespaces/default/serviceaccounts")["items"]
+    return sorted(ready) == sorted(cluster.nodes) and bool(accounts)
+
+
+def _unready(cluster: EmbeddedCluster) -> str:
+    words = "; ".join(f"{name}: {machine.last_words(cluster.machine(name).log('kubelet'))}" for name in cluster.nodes)
+    return f"The nodes are not ready after {READY_LIMIT:.0f} s. The kubelets' last words: {words}"
+
+
+@contextlib.contextmanager
+def _listening(port: int) -> Iterator[socket.socket]:
+    """The loopback socket that clients of this machine connect to."""
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ClusterError(
+                f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): choose another with --port, "
+                "or leave it out to get a free one."
+            ) from None
+        listening.listen(256)
+        yield listening
+
+
+def _remove(name: str) -> None:
+    home = record.directory(name)
+    with phase(f"remove cluster {name}"):
+        network.remove(name)
+        cgroups.remove(f"dtj-{name}-")
+        _unmount_below(home)
+        doomed = home.with_name(f"{home.name}.removed.{os.getpid()}")
+        for leftover in home.parent.glob(f"{home.name}.removed.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        bootstrap.forget_mount_points(home)
+        if home.exists():
+            home.rename(doomed)
+            shutil.rmtree(doomed)
+
+
+def _unmount_below(home: Path) -> None:
+    """None are expected: machines mount in namespaces of their own."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for place in sorted((mount for mount in mounts if mount.startswith(f"{home}/")), reverse=True):
+        subprocess.run(["umount", "-l", place], check=False, capture_output=True)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def bind(api: Api, volume: dict[str, object], claim: dict[str, dict[str, str]]) -> None:
+    """Make namespace, volume and claim, and wait until the claim is bound."""
+    namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
+    api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+    api.create("/api/v1/persistentvolumes", volume)
+    claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    api.create(claims, claim)
+    wait_until(
+        lambda: api.get(f"{claims}/{name}")["status"].get("phase") == "Bound",
+        30,
+        lambda: f"Claim {name} in namespace {namespace} is not bound after 30 s: see kubectl describe pvc {name}.",
+        0.1,
+    )

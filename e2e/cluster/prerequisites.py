@@ -1,0 +1,105 @@
+"""What the embedded cluster needs from its machine; what Debian has of it is installed by itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.progress import phase, tell
+
+PLUGIN_DIRECTORIES = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+PLUGINS = ("bridge", "host-local", "loopback", "portmap")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+DEBIAN_PACKAGE = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "conntrack": "conntrack",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+    "setsid": "util-linux",
+    "mount": "mount",
+    "CNI plugins": "containernetworking-plugins",
+}
+
+
+@dataclass(frozen=True)
+class Host:
+    """What this machine turned out to offer."""
+
+    plugins: Path
+    may_lower_oom_score: bool
+
+
+def demand() -> Host:
+    """Check everything, install what is missing where apt can, and say what else is.
+
+    Raises ClusterError with one sentence for each thing that is still missing.
+    """
+    if problem := unfit():
+        raise ClusterError(problem)
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    if absent := missing():
+        _install(sorted({DEBIAN_PACKAGE[tool] for tool in absent}))
+        if absent := missing():
+            raise ClusterError("\n".join(sentence(tool) for tool in absent))
+    return Host(_plugins() or PLUGIN_DIRECTORIES[0], _may_lower_oom_score())
+
+
+def unfit() -> str:
+    """Why this machine can hold no embedded cluster at all; empty where it can."""
+    if sys.platform != "linux":
+        return "The embedded cluster needs Linux: use --provider kind, or --provider existing with a kubeconfig."
+    if os.geteuid():
+        return (
+            "The embedded cluster needs root, because it makes network namespaces and runs containerd: "
+            "run it with sudo, or use --provider kind."
+        )
+    return ""
+
+
+def missing() -> list[str]:
+    """Names of the tools that are not there."""
+    absent = [tool for tool in DEBIAN_PACKAGE if tool != "CNI plugins" and not shutil.which(tool)]
+    return absent if _plugins() else [*absent, "CNI plugins"]
+
+
+def sentence(tool: str) -> str:
+    """What to do about a missing tool."""
+    where = f" ({', '.join(PLUGINS)} in {PLUGIN_DIRECTORIES[0]})" if tool == "CNI plugins" else ""
+    return f"{tool}{where} is missing: install the package {DEBIAN_PACKAGE[tool]} (its name in Debian), then try again."
+
+
+def _plugins() -> Path | None:
+    for directory in PLUGIN_DIRECTORIES:
+        if all((directory / plugin).exists() for plugin in PLUGINS):
+            return directory
+    return None
+
+
+def _install(packages: list[str]) -> None:
+    if not shutil.which("apt-get"):
+        return
+    tell(f"Installing what the cluster needs from this machine's packages: {' '.join(packages)}")
+    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    with phase("install packages"):
+        for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages]):
+            done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ClusterError(f"apt-get could not install {' '.join(packages)} ({last}): install them by hand, then try again.")
+
+
+def _may_lower_oom_score() -> bool:
+    """Whether a sandbox's oom_score_adj can be lowered, which takes CAP_SYS_RESOURCE (bit 24)."""
+    status = Path("/proc/self/status").read_text()
+    effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff"))
+    return bool(int(effective, 16) >> 24 & 1)

@@ -1,0 +1,56 @@
+"""The three ways to a cluster, behind one interface."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from e2e.cluster import embedded, existing, kind
+from e2e.cluster.interface import Cluster, ClusterError
+
+PROVIDERS = ("embedded", "kind", "existing")
+
+
+def up(
+    provider: str = "embedded", name: str = "dtj", *, nodes: int = 2, port: int = 0, kubeconfig: Path | None = None
+) -> Cluster:
+    """Start a cluster, or find it running."""
+    match provider:
+        case "embedded":
+            return embedded.up(name, nodes=nodes, port=port)
+        case "kind":
+            return kind.up(name, nodes=nodes, port=port)
+        case "existing":
+            return existing.attach(name, _chosen(kubeconfig))
+    raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+
+
+def attach(provider: str = "embedded", name: str = "dtj", *, kubeconfig: Path | None = None) -> Cluster:
+    """A cluster that runs already; ClusterError where it does not."""
+    match provider:
+        case "embedded":
+            return embedded.attach(name)
+        case "kind":
+            return kind.attach(name)
+        case "existing":
+            return existing.attach(name, _chosen(kubeconfig))
+    raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+
+
+def problems(cluster: Cluster) -> list[str]:
+    """What is wrong with a running cluster, a sentence each."""
+    if isinstance(cluster, embedded.EmbeddedCluster):
+        return cluster.problems()
+    try:
+        cluster.kubectl("get", "--raw", "/readyz")
+    except ClusterError as error:
+        return [str(error)]
+    return []
+
+
+def _chosen(kubeconfig: Path | None) -> Path:
+    if kubeconfig:
+        return kubeconfig
+    if named := os.environ.get("KUBECONFIG", "").split(":")[0]:
+        return Path(named)
+    return Path.home() / ".kube" / "config"

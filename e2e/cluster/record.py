@@ -1,0 +1,58 @@
+"""What is written down about an embedded cluster before anything of it is made."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from e2e.cluster import paths
+from e2e.cluster.interface import ClusterError
+
+NAME = re.compile(r"[a-z][a-z0-9]{0,15}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """Enough to find, use and remove the cluster."""
+
+    name: str
+    nodes: int
+    port: int
+
+    @property
+    def directory(self) -> Path:
+        """All state of the cluster."""
+        return directory(self.name)
+
+    def write(self) -> None:
+        """Write it, whole or not at all."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        unfinished = self.directory / "cluster.json.new"
+        unfinished.write_text(json.dumps(asdict(self)))
+        unfinished.rename(self.directory / "cluster.json")
+
+
+def directory(name: str) -> Path:
+    """Where the state of the cluster of that name lies."""
+    if not NAME.fullmatch(name):
+        raise ClusterError(f"{name!r} cannot name a cluster: use up to 16 lower-case letters and digits, a letter first.")
+    return paths.state_root() / name
+
+
+def lock(name: str) -> Path:
+    """The lock that `up` and `down` of this cluster hold; it stays when the state goes."""
+    return directory(name).with_suffix(".lock")
+
+
+def read(name: str) -> Record | None:
+    """The record of a cluster that was begun; None where there is none."""
+    file = directory(name) / "cluster.json"
+    return Record(**json.loads(file.read_text())) if file.exists() else None
+
+
+def begun() -> list[str]:
+    """Names of all clusters with state on this machine."""
+    root = paths.state_root()
+    return sorted(entry.name for entry in root.iterdir() if (entry / "cluster.json").exists()) if root.is_dir() else []
