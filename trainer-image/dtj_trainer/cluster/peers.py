@@ -1,0 +1,79 @@
+"""Waiting for the other members of the cluster, from the process that trains.
+
+Under `dtj-run` the supervisors have already agreed that every peer is there and of this job
+(docs/decisions/010-rendezvous.md); what is left is the leader's TensorFlow port: whoever calls
+it before it listens loses 1.05 s in gRPC's first connect back-off.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from typing import Final
+
+from dtj_trainer.cluster.tf_config import Task, TfConfig
+from dtj_trainer.errors import PeersNotReady
+
+GENERATION: Final = "DTJ_GENERATION"
+"""Set by the supervisor: the generation of the cluster that it let this process join."""
+POLL_SECONDS: Final = 0.005
+CONNECT_SECONDS: Final = 1.0
+
+
+def await_peers(config: TfConfig, seconds: float) -> None:
+    """Return when the name of every chief and worker resolves.
+
+    Under `dtj-run` at once: the supervisors met before this process was let go.
+    Raises PeersNotReady naming the peer after `seconds`.
+    """
+    if os.environ.get(GENERATION):
+        return
+    deadline = time.monotonic() + seconds
+    for task in config.training_tasks:
+        while not resolves(config.endpoint(task)[0]):
+            if time.monotonic() >= deadline:
+                raise unresolved(task, config.address(task), seconds)
+            time.sleep(0.2)
+
+
+def await_leader(config: TfConfig, seconds: float) -> bool:
+    """Return when the leader's TensorFlow port accepts a connection, at once in the leader.
+
+    False after `seconds` without: going on is then still right, only slower.
+    """
+    if config.is_leader or len(config.training_tasks) < 2:
+        return True
+    host, port = config.endpoint(config.leader)
+    deadline = time.monotonic() + seconds
+    while not accepts(host, port):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def resolves(host: str) -> bool:
+    """Whether the name has an address now."""
+    try:
+        return bool(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
+    except OSError:
+        return False
+
+
+def accepts(host: str, port: int) -> bool:
+    """Whether somebody listens there now."""
+    try:
+        with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
+            return True
+    except OSError:
+        return False
+
+
+def unresolved(task: Task, address: str, seconds: float) -> PeersNotReady:
+    """The end of waiting for a name."""
+    return PeersNotReady(
+        f"the name of {task} ({address}) does not resolve after {seconds:g} s; "
+        "check that its pod exists and that the job's service is there"
+    )

@@ -1,0 +1,99 @@
+"""The command `dtj-run`: supervises a TensorFlow program as PID 1 of its container."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.contract import ExitClass
+from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.supervisor import settings as settings_module
+from dtj_trainer.supervisor import termination
+from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.nursery import Nursery
+from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place
+from dtj_trainer.supervisor.program import may_preload
+from dtj_trainer.supervisor.settings import Invocation, Settings, variable
+from dtj_trainer.supervisor.supervision import Supervision, open_desk
+from dtj_trainer.supervisor.termination import Ending
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run to the end; the exit code of the container."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        ending = supervise(settings_module.parse(words))
+    except PreflightFailed as error:
+        ending = Ending(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
+        sys.stderr.write(f"dtj: {error}\n")
+        termination.write(ending, settings_module.termination_log(words))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ending.exit_code)
+
+
+def supervise(invocation: Invocation) -> Ending:
+    """Check what can be checked at once, then watch over the program until it ends.
+
+    Raises PreflightFailed for a broken environment, a missing program or a taken port.
+    """
+    settings, program = invocation.settings, invocation.program
+    place = read_place(os.environ, settings.port)
+    if program is None:
+        place = _serving(place)
+    elif place.part is Part.SERVER:
+        program = None
+    else:
+        program.check()
+    preload = may_preload(settings.preload, program, place.strategy, os.environ)
+    nursery = Nursery(child_environment(settings, place.config, os.environ), preload=preload)
+    supervision = Supervision(settings, place, program, nursery)
+    open_desk(supervision, settings.port)
+    return supervision.run()
+
+
+def _serving(place: Place) -> Place:
+    """The place of a pod without a program: it has to be one that serves."""
+    serves = place.task.role == "ps" or (place.task.role == "worker" and place.config.cluster.get("ps"))
+    if not serves:
+        message = (
+            f"there is nothing to run: {place.task} serves nobody, so it needs a program; "
+            f"usage: {settings_module.USAGE}"
+        )
+        raise PreflightFailed(message)
+    return Place(
+        place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt
+    )
+
+
+def child_environment(
+    settings: Settings, config: TfConfig, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The program's environment: what is there, and the settings as DTJ_… variables."""
+    cpus = Cgroup().cpus()
+    threads = settings.threads or cpus
+    told = {
+        "heartbeat_seconds": settings.heartbeat_seconds,
+        "start_seconds": settings.start_seconds,
+        "memory_growth": "true" if settings.memory_growth else None,
+        "gpu_memory_limit_mb": settings.gpu_memory_limit_mb,
+        "logical_devices": settings.logical_devices,
+        "threads": threads,
+        "profile_steps": settings.profile_steps,
+        "gpus": settings.gpus,
+        "deterministic": "true" if settings.deterministic else None,
+    }
+    ours = {variable(name): f"{value}" for name, value in told.items() if value is not None}
+    defaults = {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **dtensor_environment(config)}
+    if settings.threads or cpus < (os.cpu_count() or 1):
+        defaults |= {
+            "TF_NUM_INTRAOP_THREADS": f"{threads}",
+            "TF_NUM_INTEROP_THREADS": f"{max(2, threads)}",
+        }
+    return {**defaults, **environment, **ours}
+
+
+if __name__ == "__main__":
+    main()

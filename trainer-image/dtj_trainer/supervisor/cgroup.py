@@ -1,0 +1,80 @@
+"""What the container's cgroup says: out-of-memory kills and the CPU limit, in version 1 and 2.
+
+Sources: Documentation/admin-guide/cgroup-v2.rst (memory.events, cpu.max) and
+cgroup-v1/memory.rst (memory.oom_control) of the Linux kernel.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroup:
+    """The cgroup of this process, seen through one mount of the cgroup file system."""
+
+    mount: Path = Path("/sys/fs/cgroup")
+    membership: Path = Path("/proc/self/cgroup")
+
+    def oom_kills(self) -> int:
+        """Processes that the kernel has killed here for want of memory, ever; 0 if unknown."""
+        for folder in self._folders("memory"):
+            for name in ("memory.events.local", "memory.events", "memory.oom_control"):
+                count = _counter(folder / name, "oom_kill")
+                if count is not None:
+                    return count
+        return 0
+
+    def cpus(self) -> int:
+        """Whole CPUs that may be used: the quota, rounded up, or those that can be scheduled on."""
+        available = len(os.sched_getaffinity(0))
+        for folder in self._folders("cpu"):
+            limit = _cpu_limit(folder)
+            if limit is not None:
+                return max(1, min(available, math.ceil(limit)))
+        return available
+
+    def _folders(self, controller: str) -> Iterator[Path]:
+        """Where the files of a controller may lie, own group first, then the mount's root.
+
+        Inside a container the mount's root usually is the own group.
+        """
+        v1, v2 = "", ""
+        for line in _read(self.membership).splitlines():
+            _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+            if controller in controllers.split(","):
+                v1 = path
+            elif not controllers:
+                v2 = path
+        for mount, path in ((self.mount / controller, v1), (self.mount, v2)):
+            yield mount / path.lstrip("/")
+            yield mount
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
+def _counter(path: Path, key: str) -> int | None:
+    for line in _read(path).splitlines():
+        name, _, value = line.partition(" ")
+        if name == key and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def _cpu_limit(folder: Path) -> float | None:
+    words = _read(folder / "cpu.max").split()
+    if len(words) == 2 and words[0].isdigit():
+        return int(words[0]) / int(words[1])
+    quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
+    if quota.isdigit() and period.isdigit() and int(period):
+        return int(quota) / int(period)
+    return None

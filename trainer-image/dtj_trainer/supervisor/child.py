@@ -1,0 +1,191 @@
+"""The process that trains: parks until it is let go, runs the program, says how it ended.
+
+The program sees what it would see under `python PROGRAM ARGS` or `python -m MODULE ARGS`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib.util
+import json
+import os
+import random
+import runpy
+import signal
+import sys
+import threading
+import traceback
+import types
+from typing import Any, Final, NoReturn
+
+from dtj_trainer import link
+from dtj_trainer.cluster import peers
+from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
+from dtj_trainer.contract import EXIT_RETRY, ExitClass
+from dtj_trainer.errors import PreflightFailed, TrainerError
+from dtj_trainer.failures import Failure, classify
+
+LEADER_SECONDS: Final = 1.0
+"""A plain script's head start for its leader: what a too early call costs in gRPC's back-off."""
+LEAVE_SECONDS: Final = 8.0
+ATEXIT_SECONDS: Final = 5.0
+
+
+def run(order: dict[str, Any]) -> NoReturn:
+    """Carry out the supervisor's order: environment, and a program or the server."""
+    code = EXIT_RETRY
+    try:
+        code = _run(order)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _run(order: dict[str, Any]) -> int:
+    _detach()
+    os.environ.update(order.get("environment", {}))
+    ours = link.child()
+    go = ours.wait_go()
+    if go is None:
+        return EXIT_RETRY
+    os.environ.update(go.get("environment", {}))
+    try:
+        if order.get("serve"):
+            serve(ours)
+        _let_leader_listen(order)
+        _run_program(order["program"], order["arguments"], is_module=order["module"])
+    except BaseException as error:
+        return _failed(ours, error, in_cluster=bool(order.get("mesh")))
+    return _done(ours, in_cluster=bool(order.get("mesh")), explicit_exit=False)
+
+
+def _detach() -> None:
+    """Be a process of its own: group, signals, randomness."""
+    os.setpgid(0, 0)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    random.seed()
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()
+    gc.enable()
+
+
+def _let_leader_listen(order: dict[str, Any]) -> None:
+    """A program of ours waits by itself, when it builds its strategy; a plain script cannot."""
+    if not order.get("mesh") or order.get("ours"):
+        return
+    peers.await_leader(read_tf_config(os.environ), LEADER_SECONDS)
+
+
+def _run_program(name: str, arguments: list[str], *, is_module: bool) -> None:
+    sys.argv = [name, *arguments]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    if is_module:
+        sys.path[0] = os.getcwd()
+        try:
+            found = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            found = None
+        if found is None:
+            raise PreflightFailed(f"there is no module {name!r} to run; check its name")
+        runpy._run_module_as_main(name, alter_argv=True)  # type: ignore[attr-defined]  # noqa: SLF001
+        return
+    if os.path.isdir(name):
+        runpy.run_path(name, run_name="__main__")
+        return
+    sys.path[0] = os.path.dirname(os.path.realpath(name))
+    main.__file__ = name
+    main.__dict__["__builtins__"] = __builtins__
+    main.__dict__["__cached__"] = None
+    with open(name, "rb") as file:
+        source = file.read()
+    exec(compile(source, name, "exec"), main.__dict__)  # noqa: S102 - running it is the task
+
+
+def _failed(ours: link.ChildLink, error: BaseException, *, in_cluster: bool) -> int:
+    failure = classify(error)
+    if failure.cls == ExitClass.DONE:
+        return _done(ours, in_cluster=in_cluster, explicit_exit=True)
+    printed = failure.cls in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
+    if printed:
+        _explain(failure, error)
+    ours.outcome(
+        failure.cls,
+        failure.exit_code,
+        failure.message,
+        exception=type(error).__name__,
+        printed=printed,
+    )
+    if printed:
+        _run_exit_functions(failure.exit_code)
+    return failure.exit_code
+
+
+def _explain(failure: Failure, error: BaseException) -> None:
+    """The line for people, and below it the traceback without our own frames."""
+    lines = [f"dtj: {failure.message}\n"]
+    if not isinstance(error, SystemExit | TrainerError):
+        trace = error.__traceback__
+        while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        lines += traceback.format_exception(type(error), error, trace)
+    sys.stdout.flush()
+    sys.stderr.write("".join(lines))
+    sys.stderr.flush()
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == __file__ or filename.startswith("<frozen runpy")
+
+
+def _done(ours: link.ChildLink, *, in_cluster: bool, explicit_exit: bool) -> int:
+    """The program has ended well: finish as the interpreter would, then leave with the others.
+
+    Whoever leaves early breaks the last step of those who are a little behind.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    ours.outcome(ExitClass.DONE, 0, "", explicit_exit=explicit_exit)
+    if in_cluster:
+        ours.wait_leave(LEAVE_SECONDS)
+    _run_exit_functions(0)
+    return 0
+
+
+def _run_exit_functions(code: int) -> None:
+    """Run atexit functions in bounded time: TensorFlow's may wait for peers that are gone."""
+    late = threading.Timer(ATEXIT_SECONDS, os._exit, (code,))
+    late.daemon = True
+    late.start()
+    atexit._run_exitfuncs()
+
+
+def serve(ours: link.ChildLink) -> NoReturn:
+    """Serve as ps or worker of a ParameterServer job until killed."""
+    config = read_tf_config(os.environ)
+    server = _server(config)
+    ours.ready()
+    server.join()
+    raise TrainerError("the TensorFlow server ended by itself")
+
+
+def _server(config: TfConfig) -> Any:
+    import tensorflow as tf
+
+    cluster = {role: list(addresses) for role, addresses in config.cluster.items() if role != "evaluator"}
+    return tf.distribute.Server(
+        tf.train.ClusterSpec(cluster),
+        job_name=config.task.role,
+        task_index=config.task.index,
+        protocol="grpc",
+        start=True,
+    )
+
+
+if __name__ == "__main__":
+    run(json.loads(os.environ.pop("DTJ_CHILD_ORDER")))

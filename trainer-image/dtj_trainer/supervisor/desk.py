@@ -1,0 +1,124 @@
+"""HTTP on port 9401: /metrics, /healthz, /readyz, /status, /peer, POST /checkpoint."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, Protocol
+
+from dtj_trainer.contract import UID_HEADER
+from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.supervisor.messenger import BODY_BYTES, PEER_PATH
+from dtj_trainer.supervisor.rendezvous import Identity, Refusal
+
+PASSED_ON: Final = "X-DTJ-Passed-On"
+"""A checkpoint request that a peer has passed on, so that it goes no further."""
+
+
+class Facts(Protocol):
+    """What the desk answers from; called from any thread."""
+
+    def metrics(self) -> str: ...
+    def status(self) -> Mapping[str, Any]: ...
+    def healthy(self) -> bool: ...
+    def ready(self) -> bool: ...
+    def identity(self) -> Identity: ...
+    def meet(self, peer: Identity) -> Refusal | None: ...
+    def checkpoint(self, uid: str, *, passed_on: bool) -> int: ...
+
+
+class Desk:
+    """The HTTP server, on its own daemon threads."""
+
+    def __init__(self, port: int, facts: Facts) -> None:
+        """Raises PreflightFailed when the port cannot be had."""
+        handler = type("Handler", (_Handler,), {"facts": facts})
+        try:
+            self._server = _Server(("", port), handler)
+        except OSError as error:
+            message = f"port {port} cannot be used ({error.strerror}); stop what uses it, or give --port"
+            raise PreflightFailed(message) from None
+
+    def open(self) -> None:
+        """Answer from now on."""
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.5,), name="dtj-http", daemon=True
+        ).start()
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._server.socket.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        if self.address_family == socket.AF_INET6:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "dtj-run", self.server_address[1]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A caller that hung up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    facts: Facts
+    timeout = 5
+    server_version = "dtj-run"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        match self.path.partition("?")[0]:
+            case "/metrics":
+                self._answer(200, self.facts.metrics().encode(), "text/plain; version=0.0.4")
+            case "/status":
+                self._answer(200, json.dumps(self.facts.status()).encode(), "application/json")
+            case "/healthz":
+                self._say(self.facts.healthy())
+            case "/readyz":
+                self._say(self.facts.ready())
+            case path if path == PEER_PATH:
+                self._answer(200, self.facts.identity().wire(), "application/json")
+            case _:
+                self._answer(404, b"not found\n")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), BODY_BYTES))
+        match self.path.partition("?")[0]:
+            case path if path == PEER_PATH:
+                peer = Identity.read(body)
+                if peer is None:
+                    self._answer(400, b"not an identity\n")
+                elif (refusal := self.facts.meet(peer)) is not None:
+                    self._answer(409, refusal.encode())
+                else:
+                    self._answer(200, self.facts.identity().wire(), "application/json")
+            case "/checkpoint":
+                uid = self.headers.get(UID_HEADER, "")
+                self._answer(self.facts.checkpoint(uid, passed_on=PASSED_ON in self.headers), b"")
+            case _:
+                self._answer(404, b"not found\n")
+
+    def _say(self, good: bool) -> None:  # noqa: FBT001 - the answer itself
+        self._answer(200 if good else 503, b"ok\n" if good else b"not now\n")
+
+    def _answer(self, code: int, body: bytes, kind: str = "text/plain") -> None:
+        self.send_response(code)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Probes come every second: no access log."""

@@ -1,0 +1,123 @@
+"""The life of one child: what is known of it, and what its end means.
+
+Pure: the supervisor's loop carries out the verdicts.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
+from dtj_trainer.supervisor.termination import Ending
+
+
+class Sentence(StrEnum):
+    """Why we killed a child ourselves."""
+
+    OVERTAKEN = "overtaken"
+    """Its cluster is no more."""
+    STALLED = "stalled"
+    SILENT = "silent"
+    """Its server does not answer."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One forked process."""
+
+    number: int
+    sock: socket.socket
+    """Our end of the link."""
+    oom_kills: int
+    """The cgroup's counter when it was forked."""
+    pid: int | None = None
+    released_at: float | None = None
+    sentence: Sentence | None = None
+    outcome: dict[str, Any] = field(default_factory=dict)
+    """Its own word about its end."""
+
+    @property
+    def released(self) -> bool:
+        """Whether the program was let go."""
+        return self.released_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Start again in place; `spent` is how the pod ends when no restarts are left."""
+
+    cause: str
+    message: str
+    spent: Ending
+
+
+Verdict = Restart | Ending
+
+
+def judge(child: Child, status: int, *, oom_kills: int, serves: bool, member: bool) -> Verdict:
+    """What the end of a child means, unless we were told to stop. `status` is waitpid's."""
+    outcome, number = child.outcome, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if child.sentence is Sentence.OVERTAKEN:
+        return _peer_lost("the cluster forms anew")
+    if child.sentence is Sentence.STALLED:
+        return _stalled("no step was made for too long")
+    if child.sentence is Sentence.SILENT:
+        return _stalled("the TensorFlow server did not answer")
+    if number:
+        return _killed(number, oom=number == signal.SIGKILL and oom_kills > child.oom_kills)
+    code = os.waitstatus_to_exitcode(status)
+    if outcome:
+        return _by_its_own_word(outcome, code, serves=serves, member=member)
+    if code == 0 and not serves:
+        return Ending(ExitClass.DONE, 0)
+    if code == EXIT_RETRY:
+        return _peer_lost(f"the program ended with exit code {EXIT_RETRY}")
+    if code == 0:
+        return _killed(signal.SIGKILL, oom=False)
+    return Ending(ExitClass.USER_ERROR, code, f"the program ended with exit code {code}")
+
+
+def judge_stopped(child: Child, *, managed: bool) -> Ending:
+    """What the end of a child means after SIGTERM."""
+    outcome = child.outcome
+    exit_class, code = outcome.get("class"), outcome.get("exitCode")
+    if exit_class == ExitClass.DONE and (managed or not outcome.get("explicitExit")):
+        return Ending(ExitClass.DONE, 0)
+    if code == EXIT_PREEMPTED:
+        return Ending(ExitClass.PREEMPTED, EXIT_PREEMPTED, outcome.get("message") or "told to stop; the state is saved")
+    return Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, "told to stop (SIGTERM); nothing was saved on leaving")
+
+
+def _by_its_own_word(outcome: dict[str, Any], code: int, *, serves: bool, member: bool) -> Verdict:
+    exit_class, message = str(outcome.get("class")), str(outcome.get("message") or "")
+    if exit_class == ExitClass.DONE and not serves:
+        return Ending(ExitClass.DONE, 0)
+    if exit_class == ExitClass.PEER_LOST:
+        return _peer_lost(message)
+    if exit_class == ExitClass.STALLED:
+        return _stalled(message)
+    if member and (exit_class == ExitClass.PREEMPTED or code == EXIT_PREEMPTED):
+        text = "a peer was told to stop; the state is saved"
+        return Restart("preempted", text, Ending(ExitClass.PEER_LOST, EXIT_RETRY, text))
+    return Ending(exit_class, code, message, str(outcome.get("exception") or ""))
+
+
+def _peer_lost(message: str) -> Restart:
+    return Restart("peer-lost", message, Ending(ExitClass.PEER_LOST, EXIT_RETRY, message))
+
+
+def _stalled(message: str) -> Restart:
+    return Restart("stalled", message, Ending(ExitClass.STALLED, EXIT_RETRY, message))
+
+
+def _killed(number: int, *, oom: bool) -> Verdict:
+    if oom:
+        text = "the kernel killed the program for want of memory; raise the memory limit or lower the batch size"
+        return Ending(ExitClass.OUT_OF_MEMORY, 128 + signal.SIGKILL, text)
+    text = f"the program was killed by {signal.Signals(number).name}"
+    return Restart("killed", text, Ending(ExitClass.KILLED, 128 + number, text))

@@ -1,0 +1,214 @@
+"""Where the process that trains comes from: forked by the zygote, or executed anew.
+
+Used by the supervisor's loop alone; not thread-safe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dtj_trainer import link
+
+PR_SET_CHILD_SUBREAPER: Final = 36
+"""linux/prctl.h: orphans of a dead zygote come to us, also where we are not PID 1."""
+FIRST_BACKOFF: Final = 0.5
+LAST_BACKOFF: Final = 30.0
+TRIES: Final = 3
+"""After so many zygotes that never got ready, children are executed without one."""
+
+ORDER: Final = "DTJ_CHILD_ORDER"
+
+
+@dataclass(frozen=True, slots=True)
+class Born:
+    """The child asked for exists."""
+
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class Died:
+    """A child is gone and reaped."""
+
+    pid: int
+    status: int
+    """As of waitpid."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The zygote has imported TensorFlow."""
+
+    seconds: float
+
+
+Event = Born | Died | Loaded
+
+
+class Nursery:
+    """Starts children and says what becomes of them."""
+
+    def __init__(self, environment: Mapping[str, str], *, preload: bool) -> None:
+        self._environment = dict(environment)
+        self.preload = preload
+        self._zygote: subprocess.Popen[bytes] | None = None
+        self.control: socket.socket | None = None
+        self.loaded = False
+        self._failures = 0
+        self._again_at = 0.0
+        self._waiting: list[tuple[int, Mapping[str, Any], socket.socket]] = []
+        self._events: list[Event] = []
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    def bear(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+        """Start a child with its end of a link; a `Born` event follows."""
+        self._waiting.append((number, order, end))
+        self.tend(time.monotonic())
+
+    def forget(self) -> None:
+        """Give up children that were asked for and not started yet."""
+        for _, _, end in self._waiting:
+            end.close()
+        self._waiting.clear()
+
+    def tend(self, now: float) -> None:
+        """Keep the zygote alive and hand on what waits."""
+        if self.preload and self._zygote is None and now >= self._again_at:
+            self._start_zygote()
+        if self.preload and not self.loaded:
+            return
+        waiting, self._waiting = self._waiting, []
+        for number, order, end in waiting:
+            if self.preload and self.control is not None:
+                self._fork(number, order, end)
+            else:
+                self._execute(number, order, end)
+
+    def next_look(self) -> float | None:
+        """When `tend` has something to do by itself (monotonic seconds)."""
+        return self._again_at if self.preload and self._zygote is None else None
+
+    def listen_now(self) -> None:
+        """Read all that the zygote has said."""
+        while self.control is not None and self._readable():
+            self._listen()
+
+    def _listen(self) -> None:
+        assert self.control is not None
+        try:
+            packet = self.control.recv(link.PACKET_BYTES)
+        except OSError:
+            packet = b""
+        message = link.decode(packet)
+        if "ready" in message:
+            self.loaded = True
+            self._events.append(Loaded(float(message["ready"])))
+        elif "forked" in message:
+            self._events.append(Born(int(message["forked"]), int(message["pid"])))
+        elif "exited" in message:
+            self._events.append(Died(int(message["exited"]), int(message["status"])))
+
+    def reap(self) -> None:
+        """Wait for every process that has ended: the zygote, executed children, orphans."""
+        self.listen_now()  # what the zygote said before it died comes first
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if self._zygote is not None and pid == self._zygote.pid:
+                self._zygote.returncode = os.waitstatus_to_exitcode(status)
+                self._zygote_died()
+            else:
+                self._events.append(Died(pid, status))
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def close(self) -> None:
+        """Let the zygote go, with all its children."""
+        self.forget()
+        if self.control is not None:
+            self.control.close()
+            self.control = None
+        if self._zygote is not None:
+            self._zygote.kill()
+
+    def _readable(self) -> bool:
+        assert self.control is not None
+        try:
+            return bool(self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+        except OSError:
+            return False
+
+    def _start_zygote(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._zygote = subprocess.Popen(
+                [sys.executable, "-m", "dtj_trainer.supervisor.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=self._environment,
+            )
+        self.control = ours
+        self.loaded = False
+
+    def _zygote_died(self) -> None:
+        if self.control is not None:
+            self.control.close()
+        self._failures = 1 if self.loaded else self._failures + 1
+        self._zygote, self.control, self.loaded = None, None, False
+        wait = min(FIRST_BACKOFF * 2 ** (self._failures - 1), LAST_BACKOFF)
+        self._again_at = time.monotonic() + wait
+        if self._failures >= TRIES:
+            self.preload = False
+
+    def _fork(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+        assert self.control is not None
+        try:
+            socket.send_fds(
+                self.control, [link.encode({"fork": number, "order": order})], [end.fileno()]
+            )
+        except OSError:
+            self._waiting.append((number, order, end))
+        else:
+            end.close()
+
+    def _execute(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+        environment = {
+            **self._environment,
+            link.LINK_FD: str(end.fileno()),
+            ORDER: json.dumps(order),
+        }
+        with end:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dtj_trainer.supervisor.child"],
+                pass_fds=[end.fileno()],
+                env=environment,
+            )
+        self._events.append(Born(number, process.pid))
+        process.returncode = 0  # reaped by `reap`, not by subprocess
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to a child's whole group, or to it alone where it has none yet."""
+    for send in (os.killpg, os.kill):
+        try:
+            send(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue
+        return

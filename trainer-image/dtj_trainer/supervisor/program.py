@@ -1,0 +1,105 @@
+"""The program that `dtj-run` supervises: a script, or a module."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dtj_trainer.errors import PreflightFailed
+
+_ASSIGNED: Final = re.compile(
+    r"""(?:environ\s*(?:\[|\.\s*setdefault\s*\(|\.\s*update\s*\(.*?)|putenv\s*\()\s*
+        ["']?(?P<name>(?:TF|XLA|KERAS|CUDA)_[A-Z0-9_]+)""",
+    re.VERBOSE | re.DOTALL,
+)
+_LATE: Final = frozenset(
+    {"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "CUDA_VISIBLE_DEVICES"}
+)
+"""Read when the first op or device is made, or of no effect on results: no reason to import anew."""
+_OURS: Final = re.compile(r"^\s*(?:import|from)\s+dtj_trainer\b", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run, with its arguments."""
+
+    name: str
+    """Path of a script, or name of a module."""
+    arguments: tuple[str, ...] = ()
+    is_module: bool = False
+
+    @classmethod
+    def of(cls, words: Sequence[str]) -> Program | None:
+        """The program of the words behind the flags; None when there are none."""
+        if not words:
+            return None
+        if words[0] == "-m":
+            if len(words) < 2:
+                raise PreflightFailed("-m needs the name of a module; see dtj-run --help")
+            return cls(words[1], tuple(words[2:]), is_module=True)
+        return cls(words[0], tuple(words[1:]))
+
+    def check(self) -> None:
+        """Raises PreflightFailed when the script cannot be read.
+
+        A module is looked up by the process that runs it.
+        """
+        if self.is_module:
+            if self.file() is None and "." not in self.name:
+                raise PreflightFailed(f"there is no module {self.name!r} to run; check its name")
+            return
+        path = Path(self.name)
+        if not path.exists():
+            hint = "give the script itself, without an interpreter" if _interpreter(self.name) else "check its path"
+            raise PreflightFailed(f"there is no program {self.name!r} in {Path.cwd()}; {hint}")
+        if path.is_file() and not os.access(path, os.R_OK):
+            raise PreflightFailed(f"the program {self.name!r} cannot be read; check its permissions")
+
+    def file(self) -> Path | None:
+        """The file whose text tells what the program needs, found without importing anything."""
+        if not self.is_module:
+            path = Path(self.name)
+            return path / "__main__.py" if path.is_dir() else path
+        parts = self.name.split(".")
+        for folder in [Path.cwd(), *map(Path, sys.path)]:
+            package = folder.joinpath(*parts)
+            for candidate in (package.with_suffix(".py"), package / "__main__.py"):
+                if candidate.is_file():
+                    return candidate
+        return None
+
+    def text(self) -> str:
+        """The program's source; empty when it is not readable text."""
+        path = self.file()
+        try:
+            return path.read_text(encoding="utf-8", errors="replace") if path else ""
+        except OSError:
+            return ""
+
+
+def _interpreter(name: str) -> bool:
+    return bool(re.fullmatch(r"python[0-9.]*", name))
+
+
+def variables_set_for_import(text: str) -> frozenset[str]:
+    """Variables in the program's text that TensorFlow reads while it is imported."""
+    return frozenset(match["name"] for match in _ASSIGNED.finditer(text)) - _LATE
+
+
+def uses_us(text: str) -> bool:
+    """Whether the program imports dtj_trainer by itself."""
+    return bool(_OURS.search(text))
+
+
+def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:
+    """Whether TensorFlow may be imported ahead of the program."""
+    if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME"):
+        return False
+    if any(Path("/dev").glob("accel*")):
+        return False
+    return program is None or not variables_set_for_import(program.text())

@@ -1,0 +1,119 @@
+"""What the training process has reported, and what follows: readiness and stalls.
+
+Pure: times come in as seconds of one monotonic clock.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+READY_FACTOR: Final = 3.0
+READY_SECONDS: Final = 5.0
+STALL_FACTOR: Final = 10.0
+STALL_SECONDS: Final = 30.0
+ALIVE_PHASES: Final = frozenset({"save", "validate", "wait"})
+"""Phases without steps that count as life."""
+BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
+_WINDOW: Final = 101
+
+
+@dataclass(slots=True)
+class Progress:
+    """The last known state of training; survives the child."""
+
+    step: int | None = None
+    total_steps: int | None = None
+    epoch: int | None = None
+    loss: float | None = None
+    learning_rate: float | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    checkpoint_step: int | None = None
+    steps_per_second: float | None = None
+    examples_per_second: float | None = None
+    updated_at: float | None = None
+    """Unix time of the last step."""
+    phase: str = ""
+    bringup: dict[str, float] = field(default_factory=dict)
+    managed: bool = False
+    """The child reports its steps."""
+    serving: bool = False
+    stepped: bool = False
+    """The present child has made a step."""
+    _life: float = 0.0
+    _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
+
+    def child_started(self, now: float) -> None:
+        """A new child was let go: nothing of it is known yet."""
+        self.managed = self.serving = self.stepped = False
+        self.phase = ""
+        self._life = now
+
+    def child_lost(self) -> None:
+        """The child is gone."""
+        self.managed = self.serving = self.stepped = False
+        self.phase = ""
+
+    def steps_made(self, message: Mapping[str, Any], now: float, wall: float) -> None:
+        """A progress message."""
+        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
+        self.step = message.get("step")
+        self.total_steps = message.get("totalSteps") or self.total_steps
+        self.epoch = message.get("epoch")
+        self.loss = message.get("loss")
+        self.learning_rate = message.get("learningRate")
+        if message.get("metrics"):
+            self.metrics = dict(message["metrics"])
+        if steps and seconds > 0:
+            if self.stepped:
+                self._durations.append(seconds / steps)
+            rate = steps / seconds
+            self.steps_per_second = _smooth(self.steps_per_second, rate)
+            examples = float(message.get("examples") or 0) / seconds
+            self.examples_per_second = _smooth(self.examples_per_second, examples)
+        self.managed = self.stepped = True
+        self.updated_at = wall
+        self._life = now
+
+    def entered(self, phase: str, seconds: float | None, now: float) -> None:
+        """A phase message."""
+        if phase in BRINGUP_PHASES:
+            if seconds is not None:
+                self.bringup[phase] = seconds
+            return
+        self.phase = phase
+        self._life = now
+
+    def saved(self, step: int, now: float) -> None:
+        """A checkpoint message."""
+        self.checkpoint_step = step
+        self._life = now
+
+    @property
+    def median_step(self) -> float:
+        """Seconds of the median step; 0 while unknown."""
+        return statistics.median(self._durations) if self._durations else 0.0
+
+    def alive(self, now: float) -> bool:
+        """Whether steps are being made, or something that counts as life goes on."""
+        if self.phase in ALIVE_PHASES:
+            return self.stepped or self.phase == "wait"
+        limit = READY_FACTOR * self.median_step + READY_SECONDS
+        return self.stepped and now - self._life <= limit
+
+    def stalled(self, now: float, limit: float | None) -> bool:
+        """Whether the child has made steps and then made none for too long."""
+        if not self.stepped or self.phase in ALIVE_PHASES or self.phase == "done":
+            return False
+        return now - self._life > self.stall_after(limit)
+
+    def stall_after(self, limit: float | None) -> float:
+        """Seconds without a step that are a stall."""
+        return STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
+
+
+def _smooth(old: float | None, new: float) -> float:
+    return new if old is None else 0.8 * old + 0.2 * new

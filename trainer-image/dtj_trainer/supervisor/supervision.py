@@ -1,0 +1,635 @@
+"""The supervisor's loop: gathers what happened, decides, acts; one turn at a time.
+
+Signals, the zygote, the child's link, HTTP and the peers' answers all end in `_turn`, under one
+lock that the HTTP threads take for reading.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from dtj_trainer import link
+from dtj_trainer.cluster.peers import GENERATION, accepts
+from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.contract import EXIT_RETRY, EXIT_TERMINATED, UID_HEADER, ExitClass
+from dtj_trainer.supervisor import nursery, termination
+from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.desk import PASSED_ON, Desk
+from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
+from dtj_trainer.supervisor.messenger import Answer, Messenger, pass_on
+from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery
+from dtj_trainer.supervisor.place import Part, Place
+from dtj_trainer.supervisor.probe import SilenceWatch
+from dtj_trainer.supervisor.program import Program, uses_us
+from dtj_trainer.supervisor.progress import Progress
+from dtj_trainer.supervisor.rendezvous import Identity, Refusal, Rendezvous, Stage
+from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.termination import Ending
+
+TICK_SECONDS: Final = 0.25
+HEALTHY_SECONDS: Final = 10.0
+QUICK_SECONDS: Final = 1.0
+"""A child that ends sooner has failed at its start."""
+FIRST_BACKOFF: Final = 0.25
+LAST_BACKOFF: Final = 10.0
+FORGIVEN_SECONDS: Final = 600.0
+"""So much progress resets the count of restarts."""
+SAVE_SECONDS: Final = 5.0
+"""How long a save may go on in a process whose cluster is no more."""
+MANAGED_GRACE: Final = 25.0
+SCRIPT_GRACE: Final = 5.0
+TOLD_SECONDS: Final = 3.0
+LINGER_SECONDS: Final = 5.0
+LEADER_LINGER_SECONDS: Final = 0.3
+CHECKPOINT_SECONDS: Final = 60.0
+
+
+class Supervision:
+    """PID 1 at work."""
+
+    def __init__(
+        self, settings: Settings, place: Place, program: Program | None, nursery: Nursery
+    ) -> None:
+        self._settings = settings
+        self._place = place
+        self._program = program
+        self._ours = program is not None and uses_us(program.text())
+        self._nursery = nursery
+        self._cgroup = Cgroup()
+        self._lock = threading.RLock()
+        self._selector = selectors.DefaultSelector()
+        self._wake, woken = socket.socketpair()
+        self._woken = woken
+        for end in (self._wake, woken):
+            end.setblocking(False)
+        self._selector.register(woken, selectors.EVENT_READ)
+        self._rendezvous = Rendezvous(place.identity(), place.peers)
+        self._messenger = Messenger(
+            {task: place.endpoints[task] for task in place.peers}, self._answered
+        )
+        self._answers: deque[Answer] = deque()
+        self._trouble: dict[Task, Answer] = {}
+        self._progress = Progress()
+        self._metrics = Metrics()
+        self._silence = SilenceWatch(place.config.endpoint(place.task)[1] if self._serves else 0)
+        self._signals: deque[int] = deque()
+        now = time.monotonic()
+        self._turned_at = now
+        self._child: Child | None = None
+        self._born = 0
+        self._fork_at = now
+        self._waiting_since = now
+        self._quick = 0
+        self._spent = 0
+        self._restarts = 0
+        self._has_run = False
+        self._stop_at: float | None = None
+        """When a child that was told to stop is killed."""
+        self._overtaken_at: float | None = None
+        self._odd_at: float | None = None
+        self._done_at: float | None = None
+        self._all_done_at: float | None = None
+        self._checkpoint_at = -CHECKPOINT_SECONDS
+        self._ending: Ending | None = None
+        self._printed = False
+
+    # --- the loop
+
+    @property
+    def _serves(self) -> bool:
+        return self._place.part is Part.SERVER
+
+    @property
+    def _member(self) -> bool:
+        return self._place.part is Part.MEMBER
+
+    def run(self) -> Ending:
+        """Until the container has to end."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, self._signalled)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        self._messenger.start()
+        while self._ending is None:
+            self._selector_turn()
+        return self._finish(self._ending)
+
+    def _selector_turn(self) -> None:
+        self._watch_descriptors()
+        self._selector.select(self._patience())
+        try:
+            self._woken.recv(4096)
+        except BlockingIOError:
+            pass
+        with self._lock:
+            self._turn(time.monotonic())
+
+    def _watch_descriptors(self) -> None:
+        wanted = {self._woken.fileno()}
+        for sock in (self._nursery.control, self._child.sock if self._child else None):
+            if sock is not None and sock.fileno() >= 0:
+                wanted.add(sock.fileno())
+        watched = {int(key) for key in self._selector.get_map()}
+        for descriptor in watched - wanted:
+            self._selector.unregister(descriptor)
+        for descriptor in wanted - watched:
+            self._selector.register(descriptor, selectors.EVENT_READ)
+
+    def _patience(self) -> float:
+        moments = [self._nursery.next_look(), self._all_done_at]
+        if self._child is None:
+            moments.append(self._fork_at)
+        now = time.monotonic()
+        return max(0.0, min([TICK_SECONDS, *(m - now for m in moments if m is not None and m > now)]))
+
+    def _signalled(self, number: int, _frame: object) -> None:
+        self._signals.append(number)
+
+    def _notify(self) -> None:
+        try:
+            self._wake.send(b"!")
+        except BlockingIOError:
+            return
+
+    def _turn(self, now: float) -> None:
+        self._turned_at = now
+        self._read_link(now)
+        self._nursery.listen_now()
+        self._nursery.reap()
+        while self._signals:
+            if self._signals.popleft() in {signal.SIGTERM, signal.SIGINT}:
+                self._stop(now)
+        self._nursery.tend(now)
+        for event in self._nursery.events():
+            self._happened(event, now)
+        while self._answers:
+            self._note_answer(self._answers.popleft())
+        for step in (self._check_versions, self._check_stop, self._check_done, self._check_overtaken):
+            step(now)
+        if self._ending is None and self._stop_at is None and self._odd_at is None:
+            self._begin(now)
+            self._gather(now)
+            self._check_life(now)
+        self._tell()
+
+    # --- the child's coming and going
+
+    def _begin(self, now: float) -> None:
+        if self._child is not None or now < self._fork_at:
+            return
+        ours, theirs = link.pair()
+        ours.setblocking(False)
+        self._born += 1
+        self._child = Child(self._born, ours, self._cgroup.oom_kills())
+        program = self._program
+        order = {
+            "serve": self._serves,
+            "mesh": self._member,
+            "ours": self._ours,
+            "program": program.name if program else "",
+            "arguments": program.arguments if program else (),
+            "module": program.is_module if program else False,
+        }
+        self._nursery.bear(self._born, order, theirs)
+        self._rendezvous.follow()
+        self._rendezvous.stand(Stage.PARKED)
+
+    def _gather(self, now: float) -> None:
+        """Let the child go once the others are ready too."""
+        child = self._child
+        if child is None or child.released:
+            return
+        if self._member:
+            self._rendezvous.follow()
+        if self._missing():
+            self._check_start(now)
+            return
+        self._rendezvous.stand(Stage.RUNNING)
+        self._has_run = True
+        child.released_at = now
+        self._progress.child_started(now)
+        self._silence.restart(now)
+        generation = str(self._rendezvous.me.generation)
+        self._say({"type": "go", "environment": {GENERATION: generation}})
+
+    def _missing(self) -> list[Task]:
+        if self._member:
+            return self._rendezvous.missing()
+        known = self._rendezvous.known
+        return [
+            task
+            for task in self._place.peers
+            if task not in known or known[task].stage is not Stage.SERVING
+        ]
+
+    def _happened(self, event: nursery.Event, now: float) -> None:
+        match event:
+            case Loaded(seconds):
+                self._progress.bringup["import"] = self._metrics.bringup["import"] = seconds
+            case Born(number, pid):
+                if self._child is not None and self._child.number == number:
+                    self._child.pid = pid
+                else:
+                    nursery.kill(pid)
+            case Died(pid, status):
+                if self._child is not None and self._child.pid == pid:
+                    self._read_link(now)
+                    self._child_died(self._child, status, now)
+
+    def _child_died(self, child: Child, status: int, now: float) -> None:
+        if child.pid is not None:
+            nursery.kill(child.pid)  # what is left of its group
+        child.sock.close()
+        self._child = None
+        self._overtaken_at = None
+        managed = self._progress.managed
+        self._progress.child_lost()
+        if self._stop_at is not None:
+            self._end(Ending(ExitClass.DONE, 0) if self._serves else judge_stopped(child, managed=managed))
+            return
+        verdict = judge(
+            child,
+            status,
+            oom_kills=self._cgroup.oom_kills(),
+            serves=self._serves,
+            member=self._member,
+        )
+        if isinstance(verdict, Restart):
+            self._restart(child, verdict, now)
+        else:
+            self._printed = bool(child.outcome.get("printed"))
+            self._take_word(child.outcome)
+            self._end(verdict)
+
+    def _restart(self, child: Child, why: Restart, now: float) -> None:
+        if self._spent >= self._settings.restarts:
+            ending = why.spent
+            text = f"{ending.message}; all {self._settings.restarts} restarts in place are used up"
+            self._end(replace(ending, message=text))
+            return
+        self._spent += 1
+        self._restarts += 1
+        self._metrics.restarts[why.cause] += 1
+        if why.cause == "stalled":
+            self._metrics.stalls += 1
+        quick = child.sentence is None and now - (child.released_at or now) < QUICK_SECONDS
+        self._quick = self._quick + 1 if quick else 0
+        delay = min(FIRST_BACKOFF * 2 ** (self._quick - 1), LAST_BACKOFF) if quick else 0.0
+        self._note(f"{why.message}; starting again in place ({self._spent} of {self._settings.restarts})")
+        if self._rendezvous.me.stage is not Stage.LEAVING:
+            self._rendezvous.process_lost()
+        if self._place.part is Part.COORDINATOR:
+            self._rendezvous.known.clear()
+        self._fork_at = self._waiting_since = now + delay
+        if delay == 0.0:
+            self._begin(now)
+
+    # --- the link
+
+    def _read_link(self, now: float) -> None:
+        child = self._child
+        while child is not None:
+            try:
+                packet = child.sock.recv(link.PACKET_BYTES)
+            except (BlockingIOError, OSError):
+                return
+            if not packet:
+                self._selector_forget(child.sock)
+                return
+            self._hear_child(child, link.decode(packet), now)
+
+    def _selector_forget(self, sock: socket.socket) -> None:
+        """The child closed its end: its exit is reported by the nursery, the socket only spins."""
+        try:
+            self._selector.unregister(sock)
+        except (KeyError, ValueError):
+            return
+        finally:
+            sock.close()
+
+    def _hear_child(self, child: Child, message: Mapping[str, Any], now: float) -> None:
+        progress, metrics = self._progress, self._metrics
+        match message.get("type"):
+            case "hello":
+                progress.managed = bool(message.get("managed"))
+            case "phase":
+                seconds = message.get("seconds")
+                progress.entered(str(message.get("phase")), seconds, now)
+                metrics.bringup.update(progress.bringup)
+            case "progress":
+                progress.steps_made(message, now, time.time())
+                self._count(message)
+                if self._forgiven(child, now):
+                    self._spent = 0
+            case "checkpoint":
+                progress.saved(int(message["step"]), now)
+                metrics.last_checkpoint_step = int(message["step"])
+                metrics.checkpoint_seconds.observe(float(message.get("seconds") or 0.0))
+            case "ready":
+                progress.serving = True
+                self._rendezvous.stand(Stage.SERVING)
+            case "outcome":
+                child.outcome = dict(message)
+                self._hear_outcome(now)
+
+    def _hear_outcome(self, now: float) -> None:
+        """Tell the peers at once; the process itself needs a moment more to be gone."""
+        assert self._child is not None
+        exit_class = self._child.outcome.get("class")
+        if exit_class == ExitClass.DONE:
+            self._take_word(self._child.outcome)
+            self._done_at = now
+            self._rendezvous.stand(Stage.DONE)
+        elif exit_class == ExitClass.PEER_LOST and self._stop_at is None and self._member:
+            if self._rendezvous.me.stage is Stage.RUNNING:
+                self._rendezvous.process_lost()
+
+    def _take_word(self, outcome: Mapping[str, Any]) -> None:
+        if outcome.get("step") is not None:
+            self._progress.step = int(outcome["step"])
+        if outcome.get("checkpointStep") is not None:
+            self._progress.checkpoint_step = int(outcome["checkpointStep"])
+        if outcome.get("metrics"):
+            self._progress.metrics = dict(outcome["metrics"])
+
+    def _count(self, message: Mapping[str, Any]) -> None:
+        metrics = self._metrics
+        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
+        metrics.steps += steps
+        metrics.examples += int(message.get("examples") or 0)
+        metrics.data_wait_seconds += float(message.get("dataWaitSeconds") or 0.0)
+        metrics.loss = message.get("loss")
+        metrics.learning_rate = message.get("learningRate")
+        if steps:
+            metrics.step_seconds.observe(seconds / steps, steps)
+
+    def _forgiven(self, child: Child, now: float) -> bool:
+        return child.released_at is not None and now - child.released_at >= FORGIVEN_SECONDS
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        if self._child is None:
+            return
+        try:
+            self._child.sock.send(link.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            return
+
+    # --- the peers
+
+    def _answered(self, answer: Answer) -> None:
+        self._answers.append(answer)
+        self._notify()
+
+    def _note_answer(self, answer: Answer) -> None:
+        self._trouble[answer.task] = answer
+        if answer.refusal is Refusal.OLDER_ATTEMPT:
+            text = f"{answer.task} knows a newer pod in this one's place; this one leaves the field"
+            self._end(Ending(ExitClass.FENCED, EXIT_RETRY, text))
+        elif answer.identity is not None:
+            self._rendezvous.hear(answer.identity)
+
+    def _tell(self) -> None:
+        me = self._rendezvous.me
+        waiting = self._child is not None and not self._child.released
+        self._messenger.tell(me, asking=waiting or self._done_at is not None)
+
+    def _check_overtaken(self, now: float) -> None:
+        """A peer has left the cluster of our child: nothing can come of it any more."""
+        child = self._child
+        if child is None or self._stop_at is not None or not child.released:
+            return
+        if self._overtaken_at is None:
+            if not self._rendezvous.overtaken:
+                return
+            self._overtaken_at = now
+        saving = self._progress.phase == "save" and now - self._overtaken_at < SAVE_SECONDS
+        if child.sentence is None and not saving and child.pid is not None:
+            child.sentence = Sentence.OVERTAKEN
+            if self._rendezvous.me.stage is Stage.RUNNING:
+                self._rendezvous.process_lost()
+            nursery.kill(child.pid)
+
+    def _check_versions(self, now: float) -> None:
+        odd = self._rendezvous.odd_version()
+        if odd is None or self._ending is not None:
+            return
+        if self._odd_at is None:
+            self._odd_at = now
+        self._messenger.tell(self._rendezvous.me, asking=True)
+        if self._messenger.all_told() or now - self._odd_at > TOLD_SECONDS:
+            mine = self._rendezvous.me.tensorflow
+            text = (
+                f"{odd.task} runs TensorFlow {odd.tensorflow}, this pod {mine}; "
+                "give all replicas the same image"
+            )
+            self._end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
+
+    def _check_start(self, now: float) -> None:
+        limit = self._settings.start_seconds
+        if now - self._waiting_since < limit:
+            return
+        task = self._missing()[0]
+        answer = self._trouble.get(task)
+        if answer is None or not (answer.trouble or answer.refusal):
+            words = "is there but not ready"
+        elif answer.refusal is Refusal.OTHER_JOB:
+            words = "belongs to another job"
+        else:
+            words = f"cannot be reached: {answer.trouble}"
+        address = self._place.config.address(task)
+        text = f"{task} ({address}) {words}, after {limit:g} s; look at that pod and at the job's service"
+        failed = ExitClass.PEER_LOST if self._has_run else ExitClass.PREFLIGHT_FAILED
+        self._end(Ending(failed, EXIT_RETRY, text))
+
+    # --- the end
+
+    def _stop(self, now: float) -> None:
+        """SIGTERM."""
+        child = self._child
+        if self._done_at is not None:
+            return
+        if child is None or not child.released or child.pid is None:
+            text = "told to stop (SIGTERM) before anything was trained"
+            done = Ending(ExitClass.DONE, 0)
+            self._end(done if self._serves else Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
+        elif self._serves or self._stop_at is not None:
+            self._stop_at = now
+            nursery.kill(child.pid)
+        else:
+            grace = self._settings.grace_seconds
+            if self._progress.managed:
+                self._say({"type": "preempt"})
+                self._stop_at = now + (MANAGED_GRACE if grace is None else grace)
+            else:
+                os.kill(child.pid, signal.SIGTERM)
+                self._stop_at = now + (SCRIPT_GRACE if grace is None else grace)
+
+    def _check_stop(self, now: float) -> None:
+        child = self._child
+        if self._stop_at is not None and now >= self._stop_at and child is not None and child.pid:
+            nursery.kill(child.pid)
+
+    def _check_done(self, now: float) -> None:
+        """The program has ended well: leave together, the leader last."""
+        if self._done_at is None:
+            return
+        if self._all_done_at is None:
+            if now - self._done_at < LINGER_SECONDS and not all(map(self._finished, self._place.peers)):
+                return
+            leader = self._place.config.is_leader and self._member
+            self._all_done_at = now + (LEADER_LINGER_SECONDS if leader else 0.0)
+        if now >= self._all_done_at:
+            self._say({"type": "leave"})
+
+    def _finished(self, task: Task) -> bool:
+        if not self._member:
+            return True
+        known, answer = self._rendezvous.known.get(task), self._trouble.get(task)
+        return (known is not None and known.stage is Stage.DONE) or bool(answer and answer.trouble)
+
+    def _check_life(self, now: float) -> None:
+        child = self._child
+        if child is None or not child.released or child.pid is None or child.sentence is not None:
+            return
+        if self._progress.stalled(now, self._settings.stall_seconds):
+            child.sentence = Sentence.STALLED
+        elif self._progress.serving and self._silence.silent(now):
+            child.sentence = Sentence.SILENT
+        else:
+            return
+        nursery.kill(child.pid)
+
+    def _end(self, ending: Ending) -> None:
+        if self._ending is None:
+            self._ending = ending
+
+    def _finish(self, ending: Ending) -> Ending:
+        if self._child is not None and self._child.pid is not None:
+            nursery.kill(self._child.pid)
+        self._nursery.close()
+        progress = self._progress
+        ending = replace(
+            ending,
+            step=progress.step,
+            checkpoint_step=progress.checkpoint_step,
+            metrics=progress.metrics,
+            restarts=self._restarts,
+        )
+        if ending.message and not self._printed:
+            self._note(ending.message)
+        termination.write(ending, self._settings.termination_log)
+        return ending
+
+    def _note(self, text: str) -> None:
+        sys.stderr.write(f"dtj: {text}\n")
+        sys.stderr.flush()
+
+    # --- what the desk tells; called from its threads
+
+    def metrics(self) -> str:
+        """The page of /metrics."""
+        with self._lock:
+            ready = len(self._place.peers) - len(self._missing())
+            pid = self._child.pid if self._child else None
+            return self._metrics.text(peers_ready=ready, child=pid)
+
+    def status(self) -> Mapping[str, Any]:
+        """The object of /status."""
+        with self._lock:
+            progress = self._progress
+            updated = progress.updated_at
+            stamp = time.gmtime(updated) if updated is not None else None
+            return {
+                "step": progress.step,
+                "totalSteps": progress.total_steps,
+                "epoch": progress.epoch,
+                "stepsPerSecond": progress.steps_per_second,
+                "examplesPerSecond": progress.examples_per_second,
+                "loss": progress.loss,
+                "metrics": progress.metrics,
+                "lastCheckpointStep": progress.checkpoint_step,
+                "updatedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", stamp) if stamp else None,
+                "role": self._place.task.role,
+                "index": self._place.task.index,
+                "attempt": self._place.attempt,
+                "uid": self._place.uid,
+                "phase": self._phase(),
+                "restarts": self._restarts,
+            }
+
+    def _phase(self) -> str:
+        child, progress = self._child, self._progress
+        if self._done_at is not None:
+            return "done"
+        if self._stop_at is not None:
+            return "leaving"
+        if child is None or not child.released:
+            return "restarting" if self._has_run else "waiting"
+        if progress.serving:
+            return "serving"
+        return progress.phase or ("training" if progress.stepped else "starting")
+
+    def healthy(self) -> bool:
+        """Whether the loop turns."""
+        return time.monotonic() - self._turned_at < HEALTHY_SECONDS
+
+    def ready(self) -> bool:
+        """Whether training steps are made, or a server serves."""
+        with self._lock:
+            child = self._child
+            if child is None or not child.released or self._stop_at is not None:
+                return False
+            if self._serves:
+                return self._progress.serving
+            if self._ours or self._progress.managed:
+                return self._progress.alive(time.monotonic())
+            if not self._member:
+                return True
+            endpoint = self._place.config.endpoint(self._place.task)
+        return accepts("127.0.0.1", endpoint[1])
+
+    def identity(self) -> Identity:
+        """What we tell our peers."""
+        return self._rendezvous.me
+
+    def meet(self, peer: Identity) -> Refusal | None:
+        """A peer tells where it stands."""
+        with self._lock:
+            refusal = self._rendezvous.hear(peer)
+        self._notify()
+        return refusal
+
+    def checkpoint(self, uid: str, *, passed_on: bool) -> int:
+        """POST /checkpoint: the HTTP status."""
+        if uid != self._place.uid:
+            return 403
+        with self._lock:
+            now = time.monotonic()
+            if now - self._checkpoint_at < CHECKPOINT_SECONDS:
+                return 429
+            self._checkpoint_at = now
+            self._say({"type": "checkpoint"})
+        if not passed_on:
+            for host, port in self._place.endpoints.values():
+                headers = {UID_HEADER: uid, PASSED_ON: "1"}
+                threading.Thread(
+                    target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True
+                ).start()
+        return 202
+
+
+def open_desk(supervision: Supervision, port: int) -> Desk:
+    """Start answering HTTP."""
+    desk = Desk(port, supervision)
+    desk.open()
+    return desk

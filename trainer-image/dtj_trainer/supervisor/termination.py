@@ -1,0 +1,66 @@
+"""The termination message: what the operator reads when the container has ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dtj_trainer.contract import TERMINATION_BYTES
+
+DEFAULT_PATH: Final = Path("/dev/termination-log")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the container ends."""
+
+    exit_class: str
+    exit_code: int
+    message: str = ""
+    """One sentence, without `dtj: `; empty when all went well."""
+    exception: str = ""
+    step: int | None = None
+    checkpoint_step: int | None = None
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
+    restarts: int = 0
+
+    def wire(self) -> bytes:
+        """JSON of at most 4000 bytes; the message is cut first, then the metrics."""
+        body = {
+            "class": self.exit_class,
+            "exitCode": self.exit_code,
+            "step": self.step,
+            "checkpointStep": self.checkpoint_step,
+            "metrics": dict(self.metrics),
+            "restarts": self.restarts,
+            "exception": self.exception[:200],
+            "message": self.message,
+        }
+        message = self.message
+        while len(text := _encode(body)) > TERMINATION_BYTES and message:
+            excess = len(text) - TERMINATION_BYTES
+            message = message[: max(0, len(message) - max(excess // 6, 1) - 1)]
+            body["message"] = f"{message}…" if message else ""
+        if len(text) > TERMINATION_BYTES:
+            body["metrics"] = {}
+            text = _encode(body)
+        return text
+
+
+def _encode(body: Mapping[str, object]) -> bytes:
+    return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode()
+
+
+def write(ending: Ending, path: Path | None) -> None:
+    """Write the message; without a path only where Kubernetes has put the file."""
+    if path is None:
+        if not DEFAULT_PATH.exists():
+            return
+        path = DEFAULT_PATH
+    try:
+        path.write_bytes(ending.wire())
+    except OSError:
+        return

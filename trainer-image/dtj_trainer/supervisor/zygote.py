@@ -1,0 +1,118 @@
+"""The zygote: has imported TensorFlow, has run no op, and forks the process that trains.
+
+Single-threaded in Python. It speaks over the SOCK_SEQPACKET pair whose descriptor number is its
+only argument: {"fork": id, "order": {…}} with the child's link as passed descriptor comes in;
+{"ready": seconds}, {"forked": id, "pid": n} and {"exited": pid, "status": n} go out.
+When the supervisor is gone it takes its children with it.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Final
+
+from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
+from dtj_trainer.supervisor import child
+
+PRELOADED: Final = ("tensorflow", "keras", "dtj_trainer")
+"""Imported ahead. What is missing is left to the program to miss."""
+
+
+def main() -> None:
+    """Import, then fork on demand until the supervisor closes its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    wake, woken = os.pipe()
+    for descriptor in (wake, woken):
+        os.set_blocking(descriptor, False)
+    signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    control = socket.socket(fileno=int(sys.argv[1]))
+    began = time.monotonic()
+    for name in PRELOADED:
+        _preload(name)
+    gc.collect()
+    gc.freeze()
+    _say(control, {"ready": round(time.monotonic() - began, 3)})
+    children: set[int] = set()
+    while True:
+        readable, _, _ = select.select([control, wake], [], [])
+        if wake in readable:
+            os.read(wake, 4096)
+            _reap(control, children)
+        if control in readable:
+            packet, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 1)
+            if not packet:
+                _take_along(children)
+            order = decode(packet)
+            pid = _fork(control, order, descriptors, (wake, woken))
+            children.add(pid)
+            _say(control, {"forked": order.get("fork"), "pid": pid})
+
+
+def _preload(name: str) -> None:
+    if name == "tensorflow":
+        tensorflow = importlib.import_module(name)
+        _ = tensorflow.keras  # lazily loaded
+        return
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return
+
+
+def _fork(
+    control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]
+) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return pid
+    signal.set_wakeup_fd(-1)
+    control.close()
+    for descriptor in pipe:
+        os.close(descriptor)
+    os.environ[LINK_FD] = str(descriptors[0])
+    child.run(order["order"])
+
+
+def _reap(control: socket.socket, children: set[int]) -> None:
+    while children:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        children.discard(pid)
+        _say(control, {"exited": pid, "status": status})
+
+
+def _take_along(children: set[int]) -> None:
+    for pid in children:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    os._exit(0)
+
+
+def _say(control: socket.socket, message: Message) -> None:
+    try:
+        control.send(encode(message), socket.MSG_NOSIGNAL)
+    except OSError:
+        return
+
+
+if __name__ == "__main__":
+    main()
