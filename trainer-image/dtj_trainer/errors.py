@@ -1,55 +1,63 @@
-"""The trainer's errors: one tree, each with the exit class and code that the operator reads (api.md, table of classes)."""
+"""The trainer's errors, one class for each way to end (api.md, table of exit classes)."""
 
+from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass, TrainerError
 
-class TrainerError(Exception):
-    """Something the trainer says in one sentence: what, where, and the next step.
-
-    `failure_class` and `exit_code` are what the process ends with when nobody catches it.
-    """
-
-    failure_class = "user-error"
-    exit_code = 1
+__all__ = [
+    "Fenced",
+    "PeerLost",
+    "PeersNotReady",
+    "PreflightFailed",
+    "Preempted",
+    "PreemptedUnsaved",
+    "TrainerError",
+    "UserError",
+]
 
 
 class UserError(TrainerError):
     """The program asks for something impossible, or its numbers went bad (a NaN loss)."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.USER_ERROR)
+
 
 class PreflightFailed(TrainerError):
     """Input or configuration is wrong; trying again changes nothing."""
 
-    failure_class = "preflight-failed"
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.PREFLIGHT_FAILED)
 
 
 class PeersNotReady(TrainerError):
     """A peer did not resolve or answer in time, at start; trying again may help."""
 
-    failure_class = "preflight-failed"
-    exit_code = 75
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.PREFLIGHT_FAILED, EXIT_RETRY)
 
 
 class PeerLost(TrainerError):
     """Another process of the job went away."""
 
-    failure_class = "peer-lost"
-    exit_code = 75
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.PEER_LOST)
 
 
 class Fenced(TrainerError):
     """A newer attempt of the job owns the checkpoint directory; this process must write no more."""
 
-    failure_class = "fenced"
-    exit_code = 75
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.FENCED)
 
 
 class Preempted(TrainerError):
     """Asked to leave (SIGTERM), and the state is saved."""
 
-    failure_class = "preempted"
-    exit_code = 42
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.PREEMPTED, EXIT_PREEMPTED)
 
 
-class PreemptedUnsaved(Preempted):
+class PreemptedUnsaved(TrainerError):
     """Asked to leave, with nothing to save or nowhere to save it."""
 
-    exit_code = 143
+    def __init__(self, message: str) -> None:
+        super().__init__(message, ExitClass.PREEMPTED, EXIT_TERMINATED)

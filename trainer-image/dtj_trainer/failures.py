@@ -9,7 +9,7 @@ import re
 import traceback
 from typing import NamedTuple
 
-from dtj_trainer.errors import TrainerError
+from dtj_trainer.contract import TrainerError
 
 LONGEST_MESSAGE = 600
 
@@ -53,7 +53,7 @@ def peer_was_lost(exc: BaseException) -> bool:
 
 def _known(exc: BaseException) -> Failure | None:
     if isinstance(exc, TrainerError):
-        return Failure(exc.failure_class, exc.exit_code, _line(str(exc)))
+        return Failure(str(exc.exit_class), exc.exit_code, _line(exc.message))
     if isinstance(exc, SystemExit):
         return _system_exit(exc)
     if isinstance(exc, KeyboardInterrupt):

@@ -1,0 +1,96 @@
+"""Devices, memory and threads of this process, set before TensorFlow's first op."""
+
+from pathlib import Path
+from typing import Any
+
+from dtj_trainer.environment import DeviceSettings
+from dtj_trainer.errors import PreflightFailed
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: Path = CGROUP) -> None:
+    """Apply memory growth or a cap, logical devices and thread counts.
+
+    Deterministic runs are pinned to one thread an op: the number of threads decides the order of sums.
+
+    Raises:
+        PreflightFailed: a GPU was asked for and there is none, or TensorFlow already ran an op.
+    """
+    import tensorflow as tf
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if settings.gpus and len(gpus) < settings.gpus:
+        raise PreflightFailed(
+            f"{settings.gpus} GPUs were asked for and TensorFlow sees {len(gpus)}; "
+            "use an image with GPU support and check the driver, or remove the GPU limit"
+        )
+    try:
+        _limit_memory(tf, gpus, settings)
+        _split(tf, gpus or tf.config.list_physical_devices("CPU"), settings, on_gpu=bool(gpus))
+        _threads(tf, settings, deterministic=deterministic, cgroup=cgroup)
+    except RuntimeError as error:
+        if "initialized" not in str(error):
+            raise
+        raise PreflightFailed(
+            "TensorFlow ran an op before devices were configured; call dtj.init() first, "
+            "before any model, dataset or tensor is made"
+        ) from error
+
+
+def _limit_memory(tf: Any, gpus: list[Any], settings: DeviceSettings) -> None:
+    if settings.gpu_memory_limit_mb or (settings.logical_devices and gpus):
+        return  # a cap and growth exclude each other in TensorFlow
+    for gpu in gpus:
+        tf.config.experimental.set_memory_growth(gpu, settings.memory_growth)
+
+
+def _split(tf: Any, devices: list[Any], settings: DeviceSettings, *, on_gpu: bool) -> None:
+    count = settings.logical_devices or 1
+    limit = settings.gpu_memory_limit_mb if on_gpu else None
+    if count == 1 and limit is None:
+        return
+    if count > 1 and on_gpu and limit is None:
+        raise PreflightFailed("--logical-devices on a GPU needs --gpu-memory-limit-mb, the share of each one")
+    for device in devices:
+        parts = [tf.config.LogicalDeviceConfiguration(memory_limit=limit) for _ in range(count)]
+        tf.config.set_logical_device_configuration(device, parts)
+
+
+def _threads(tf: Any, settings: DeviceSettings, *, deterministic: bool, cgroup: Path) -> None:
+    threads = settings.threads or (1 if deterministic else cpu_limit(cgroup))
+    if threads is None:
+        return
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
+
+
+def cpu_limit(cgroup: Path = CGROUP) -> int | None:
+    """Whole CPUs that this container may use, rounded up; None when it is not limited.
+
+    TensorFlow sees the node's cores, not the quota: oversubscribed threads cost 30 to 50 %.
+    Reads `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` and `cpu.cfs_period_us` (v1).
+    """
+    limit = _quota_v2(cgroup / "cpu.max")
+    if limit is None:
+        limit = _quota_v1(cgroup / "cpu") or _quota_v1(cgroup / "cpu,cpuacct")
+    return None if limit is None else max(1, -(-limit // 1000))
+
+
+def _quota_v2(path: Path) -> int | None:
+    """Thousandths of a CPU."""
+    try:
+        quota, period = path.read_text().split()[:2]
+        return None if quota == "max" else int(quota) * 1000 // int(period)
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _quota_v1(folder: Path) -> int | None:
+    """Thousandths of a CPU."""
+    try:
+        quota = int((folder / "cpu.cfs_quota_us").read_text())
+        period = int((folder / "cpu.cfs_period_us").read_text())
+        return quota * 1000 // period if quota > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None

@@ -1,0 +1,54 @@
+"""Arrays in memory as a source: every example can be reached by its number."""
+
+from typing import Any
+
+from dtj_trainer.errors import PreflightFailed
+
+
+class Arrays:
+    """Arrays whose first axis counts examples; `structure` is one array, a tuple, or a dict of them."""
+
+    def __init__(self, structure: Any) -> None:
+        import numpy as np
+
+        self._structure = _map(np.asarray, structure)
+        leaves = list(_leaves(self._structure))
+        sizes = sorted({len(leaf) for leaf in leaves})
+        if not leaves or sizes[0] == 0:
+            raise PreflightFailed("dtj.data.numpy got no examples; give arrays with at least one row")
+        if len(sizes) > 1:
+            raise PreflightFailed(
+                f"dtj.data.numpy got arrays of different lengths ({', '.join(map(str, sizes))}); "
+                "their first axis has to count the same examples"
+            )
+        self.size = int(sizes[0])
+
+    def tensors(self) -> Any:
+        """The arrays as tensors on the host; a TensorFlow op, so only after the strategy is built."""
+        import tensorflow as tf
+
+        with tf.device("/cpu:0"):
+            return _map(tf.convert_to_tensor, self._structure)
+
+
+def numpy(x: Any, y: Any = None) -> Arrays:
+    """Examples from arrays; x and y may be arrays, tuples or dicts of arrays. Elements are (x, y), or x alone."""
+    return Arrays(x if y is None else (x, y))
+
+
+def _map(function: Any, structure: Any) -> Any:
+    if isinstance(structure, dict):
+        return {key: _map(function, value) for key, value in structure.items()}
+    if isinstance(structure, tuple):
+        return tuple(_map(function, value) for value in structure)
+    return function(structure)
+
+
+def _leaves(structure: Any) -> Any:
+    if isinstance(structure, dict):
+        structure = tuple(structure.values())
+    if isinstance(structure, tuple):
+        for value in structure:
+            yield from _leaves(value)
+    else:
+        yield structure

@@ -1,0 +1,241 @@
+"""From whatever `fit` was given to an iterator that a training step can read."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dtj_trainer.data.pipeline import Pipeline
+from dtj_trainer.data.share import Share
+from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.session import Session
+
+UNKNOWN, INFINITE = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Sizes of one global batch."""
+
+    total: int | None
+    """Examples of a global batch; None where the dataset decides."""
+    given: int | None
+    """`global_batch_size` as the caller gave it; None if it gave the per-replica one, or a Dataset."""
+
+    def share(self, session: Session) -> Share:
+        total = self.total or 0
+        return Share(session.workers, session.rank, total // session.workers, total)
+
+
+def batches(
+    data: Any, session: Session, global_batch_size: int | None, per_replica_batch_size: int | None
+) -> Batches:
+    """Check the batch sizes against data and replicas.
+
+    Raises:
+        PreflightFailed: missing, both given, or not divisible by the replicas.
+    """
+    if not isinstance(data, Pipeline):
+        total = _static_batch(data)
+        if total is not None:
+            _divisible(total, session.replicas)
+        return Batches(total if is_dataset(data) else None, None)
+    if (global_batch_size is None) == (per_replica_batch_size is None):
+        raise PreflightFailed("a Pipeline needs exactly one of global_batch_size and per_replica_batch_size")
+    if per_replica_batch_size is not None:
+        return Batches(_positive(per_replica_batch_size) * session.replicas, None)
+    assert global_batch_size is not None
+    _divisible(_positive(global_batch_size), session.replicas)
+    return Batches(global_batch_size, global_batch_size)
+
+
+def training_iterator(data: Any, session: Session, sizes: Batches, seed: int, consumed: int, skip: int) -> Any:
+    """An endless iterator of batches, one element a replica.
+
+    `consumed` examples over all processes are behind; a plain Dataset is moved on by `skip` batches instead.
+    """
+    import tensorflow as tf
+
+    if isinstance(data, Pipeline):
+        dataset = data.training(sizes.share(session), seed, consumed)
+        local = sizes.share(session).batch
+    else:
+        if is_dataset(data):
+            dataset = _own_part(data.repeat(), session)
+        else:
+            dataset = _call(data, session, sizes).repeat()
+        if skip:
+            warnings.warn(
+                f"a plain tf.data.Dataset resumes by reading past {skip} batches; dtj.data.Pipeline jumps there",
+                stacklevel=2,
+            )
+            dataset = dataset.skip(skip)
+        local = None
+    return _iterator(tf, dataset, session, local)
+
+
+def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
+    """Finite batches of this process, for the validation at an epoch's end."""
+    if isinstance(data, Pipeline):
+        share = sizes.share(session) if sizes.total else Share(session.workers, session.rank, 128, 128)
+        return data.validation(share)
+    if is_dataset(data):
+        if int(data.cardinality()) == INFINITE:
+            raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
+        return _every_nth(data, session)
+    return _call(data, session, sizes)
+
+
+def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
+    """Updates in one pass over the data, where its size is known."""
+    if isinstance(data, Pipeline):
+        if data.size is None or not sizes.total:
+            return None
+        return data.size // (sizes.total * accumulate)
+    if not is_dataset(data):
+        return None
+    cardinality = int(data.cardinality())
+    if cardinality == INFINITE:
+        return None
+    if cardinality == UNKNOWN:
+        import tensorflow as tf
+
+        cardinality = int(data.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+    if cardinality == 0:
+        raise PreflightFailed("the dataset is empty; check its files and filters")
+    return cardinality // accumulate
+
+
+def element_spec(data: Any, session: Session, sizes: Batches) -> Any:
+    """The structure of one local batch, with an unknown first axis."""
+    if isinstance(data, Pipeline):
+        return data.training(sizes.share(session), 0, 0).element_spec
+    return data.element_spec if is_dataset(data) else _call(data, session, sizes).element_spec
+
+
+def is_dataset(data: Any) -> bool:
+    return hasattr(data, "element_spec") and hasattr(data, "cardinality")
+
+
+def _call(function: Callable[..., Any], session: Session, sizes: Batches) -> Any:
+    dataset = function(input_context(session))
+    if not is_dataset(dataset):
+        raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")
+    return dataset
+
+
+def input_context(session: Session) -> Any:
+    """TensorFlow's own description of this process's place among the input pipelines."""
+    import tensorflow as tf
+
+    return tf.distribute.InputContext(session.workers, session.rank, session.replicas)
+
+
+def _own_part(dataset: Any, session: Session) -> Any:
+    """Of each global batch the slice of this process; batches that do not divide are left out."""
+    import tensorflow as tf
+
+    if session.replicas == 1:
+        return dataset
+
+    def length(batch: Any) -> Any:
+        return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
+
+    def even(*batch: Any) -> Any:
+        return length(batch) % session.replicas == 0
+
+    def own(*batch: Any) -> Any:
+        part = length(batch) // session.workers
+        start = part * session.rank
+        own_part = tf.nest.map_structure(lambda tensor: tensor[start : start + part], batch)
+        return own_part if len(own_part) > 1 else own_part[0]
+
+    if _static_batch(dataset) is None:
+        dataset = dataset.filter(even)
+    size = _static_batch(dataset)
+    dataset = dataset if session.workers == 1 else dataset.map(own, num_parallel_calls=AUTOTUNE_CALLS)
+    return dataset if size is None else _shaped(dataset, size // session.workers)
+
+
+AUTOTUNE_CALLS = -1
+
+
+def _shaped(dataset: Any, batch: int) -> Any:
+    import tensorflow as tf
+
+    def fix(*elements: Any) -> Any:
+        fixed = tf.nest.map_structure(lambda t: tf.ensure_shape(t, [batch, *t.shape[1:]]), elements)
+        return fixed if len(fixed) > 1 else fixed[0]
+
+    return dataset.map(fix)
+
+
+def _every_nth(dataset: Any, session: Session) -> Any:
+    """Of each batch every nth example, n = processes: nothing is lost, nothing doubled."""
+    import tensorflow as tf
+
+    if session.workers == 1:
+        return dataset
+
+    def own(*batch: Any) -> Any:
+        part = tf.nest.map_structure(lambda tensor: tensor[session.rank :: session.workers], batch)
+        return part if len(part) > 1 else part[0]
+
+    return dataset.map(own)
+
+
+def _iterator(tf: Any, dataset: Any, session: Session, local: int | None) -> Any:
+    """A plain iterator for one replica on the CPU; TensorFlow's distributed one for several, or on GPUs."""
+    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+    if session.local_replicas == 1 and not tf.config.list_physical_devices("GPU"):
+        return iter(dataset)
+    if session.local_replicas > 1:
+        dataset = _split(tf, dataset, session.local_replicas)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+    dataset = dataset.with_options(options)
+    return iter(session.strategy.distribute_datasets_from_function(lambda _: dataset))
+
+
+def _split(tf: Any, dataset: Any, replicas: int) -> Any:
+    """Each batch as `replicas` elements in a row."""
+
+    def cut(*batch: Any) -> Any:
+        def rows(tensor: Any) -> Any:
+            size = tensor.shape[0]
+            head = [replicas, size // replicas] if size is not None else [replicas, -1]
+            return tf.reshape(tensor, tf.concat([head, tf.shape(tensor)[1:]], 0)) if size is None else tf.reshape(
+                tensor, [*head, *tensor.shape[1:]]
+            )
+
+        pieces = tf.nest.map_structure(rows, batch)
+        return pieces if len(pieces) > 1 else pieces[0]
+
+    return dataset.map(cut).unbatch()
+
+
+def _static_batch(data: Any) -> int | None:
+    if not is_dataset(data):
+        return None
+    import tensorflow as tf
+
+    shapes = [spec.shape for spec in tf.nest.flatten(data.element_spec) if hasattr(spec, "shape")]
+    if not shapes or shapes[0].rank is None:
+        return None
+    if shapes[0].rank == 0:
+        raise PreflightFailed("the dataset is not batched; call .batch(global_batch) on it, or give a Pipeline")
+    return None if shapes[0][0] is None else int(shapes[0][0])
+
+
+def _divisible(total: int, replicas: int) -> None:
+    if total % replicas:
+        raise PreflightFailed(
+            f"a global batch of {total} cannot be divided among {replicas} replicas; "
+            f"use {total // replicas * replicas or replicas} or {(total // replicas + 1) * replicas}"
+        )
+
+
+def _positive(size: int) -> int:
+    if size < 1:
+        raise PreflightFailed(f"a batch of {size} is impossible; use 1 or more")
+    return size

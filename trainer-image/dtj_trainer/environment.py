@@ -1,0 +1,159 @@
+"""What the operator and `dtj-run` tell a process, read once from the environment.
+
+Without any of the variables the process is alone on a laptop: one process, no cluster, no checkpoints.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtj_trainer.cluster.tf_config import Task, TfConfig, read_tf_config
+from dtj_trainer.errors import PreflightFailed
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """DTJ_CHECKPOINT: where and how often. Without a directory nothing is saved."""
+
+    directory: str = ""
+    every_steps: int = 0
+    every_seconds: float = 60.0
+    keep: int = 3
+    log_directory: str = ""
+
+    @property
+    def logs(self) -> str:
+        """Where event files go; empty without a directory."""
+        return self.log_directory or (f"{self.directory.rstrip('/')}/logs" if self.directory else "")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSettings:
+    """What `dtj-run` was told about devices and threads; None = nothing said."""
+
+    gpus: int = 0
+    memory_growth: bool = False
+    gpu_memory_limit_mb: int | None = None
+    logical_devices: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Everything that this process was told."""
+
+    job: str = ""
+    uid: str = ""
+    attempt: int = 0
+    tf_config: TfConfig = TfConfig({}, Task("worker", 0))
+    strategy: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
+    devices: DeviceSettings = field(default_factory=DeviceSettings)
+    deterministic: bool = False
+    heartbeat_seconds: float = 3.0
+    start_seconds: float = 900.0
+
+    @property
+    def role(self) -> str:
+        return self.tf_config.task.role
+
+    @property
+    def index(self) -> int:
+        return self.tf_config.task.index
+
+    @property
+    def trainers(self) -> int:
+        """How many processes run the program, chief and workers; 1 without a cluster."""
+        return max(1, len(self.tf_config.training_tasks))
+
+    def members(self, role: str) -> int:
+        """How many tasks of a role the cluster has."""
+        return len(self.tf_config.cluster.get(role, ()))
+
+    @property
+    def is_chief(self) -> bool:
+        """The chief, or worker 0 where there is none: it writes, and hosts the coordination service."""
+        return self.tf_config.is_leader
+
+    @property
+    def rank(self) -> int:
+        """Place among the processes that train: the chief first, then the workers."""
+        return self.index if self.role == "chief" else self.index + self.members("chief")
+
+
+def read(env: Mapping[str, str] | None = None) -> Environment:
+    """Read the environment.
+
+    Raises:
+        PreflightFailed: a variable does not hold what it should.
+    """
+    env = os.environ if env is None else env
+    return Environment(
+        job=env.get("DTJ_JOB", ""),
+        uid=env.get("DTJ_UID", ""),
+        attempt=_whole(env, "DTJ_ATTEMPT", 0),
+        tf_config=read_tf_config(env),
+        strategy=_json(env, "DTJ_STRATEGY"),
+        checkpoint=_checkpoint(env),
+        devices=_devices(env),
+        deterministic=_truth(env, "DTJ_DETERMINISTIC", default=False),
+        heartbeat_seconds=_number(env, "DTJ_HEARTBEAT_SECONDS", 3.0),
+        start_seconds=_number(env, "DTJ_START_SECONDS", 900.0),
+    )
+
+
+def _checkpoint(env: Mapping[str, str]) -> CheckpointSettings:
+    told = _json(env, "DTJ_CHECKPOINT")
+    default = CheckpointSettings()
+    seconds = told.get("everySeconds")
+    return CheckpointSettings(
+        directory=str(told.get("directory") or ""),
+        every_steps=int(told.get("everySteps") or 0),
+        every_seconds=float(default.every_seconds if seconds is None else seconds),
+        keep=max(1, int(told.get("keep") or default.keep)),
+        log_directory=env.get("DTJ_LOG_DIR", ""),
+    )
+
+
+def _devices(env: Mapping[str, str]) -> DeviceSettings:
+    return DeviceSettings(
+        gpus=_whole(env, "DTJ_GPUS", 0),
+        memory_growth=_truth(env, "DTJ_MEMORY_GROWTH", default=False),
+        gpu_memory_limit_mb=_whole(env, "DTJ_GPU_MEMORY_LIMIT_MB", 0) or None,
+        logical_devices=_whole(env, "DTJ_LOGICAL_DEVICES", 0) or None,
+        threads=_whole(env, "DTJ_THREADS", 0) or None,
+    )
+
+
+def _json(env: Mapping[str, str], name: str) -> Mapping[str, Any]:
+    text = env.get(name, "").strip()
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise PreflightFailed(f"{name} is no valid JSON ({error}); let the operator write it, or unset it") from error
+    if not isinstance(value, dict):
+        raise PreflightFailed(f"{name} is no JSON object; let the operator write it, or unset it")
+    return value
+
+
+def _whole(env: Mapping[str, str], name: str, default: int) -> int:
+    return int(_number(env, name, default))
+
+
+def _number(env: Mapping[str, str], name: str, default: float) -> float:
+    text = env.get(name, "").strip()
+    if not text:
+        return default
+    try:
+        return float(text)
+    except ValueError as error:
+        raise PreflightFailed(f"{name} is {text!r}, which is no number; set a number or unset it") from error
+
+
+def _truth(env: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = env.get(name, "").strip().lower()
+    return default if not text else text not in {"0", "false", "no", "off"}

@@ -1,0 +1,123 @@
+"""The compiled function: n steps in one call, then what all processes have to know of each other.
+
+The number of steps is an argument, so that one trace serves the first step and all later calls.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dtj_trainer.loop.trainee import Trainee
+from dtj_trainer.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What a process says to the others; they see the sum over processes."""
+
+    seconds_per_step: float = 0.0
+    save: float = 0.0
+    stop: float = 0.0
+
+    def values(self) -> list[float]:
+        return [self.seconds_per_step, self.save, self.stop]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a call of n steps brought, over all processes."""
+
+    means: Mapping[str, float]
+    """Mean over the steps and replicas, by name."""
+    examples: int
+    wait_seconds: float
+    """Time that a process waited for data, on average."""
+    bad_step: int | None
+    """Number, from 0, of the first step of this call whose loss on this process was not finite."""
+    ballot: Ballot
+    """Sums over the processes."""
+
+
+class Call:
+    """`n` steps at once on batches from `iterator`, each update from `accumulate` of them."""
+
+    def __init__(self, session: Session, trainee: Trainee, iterator: Any, accumulate: int) -> None:
+        self._session = session
+        self._trainee = trainee
+        self._iterator = iterator
+        self._accumulate = accumulate
+        self._names: tuple[str, ...] = ()
+        self._function = self._compile()
+
+    def __call__(self, steps: int, ballot: Ballot) -> Called:
+        import tensorflow as tf
+
+        row = self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+        values = [float(value) for value in row]
+        names = self._names
+        sums, rest = values[: len(names)], values[len(names) :]
+        bad = int(rest[-1])
+        return Called(
+            means={name: value / steps for name, value in zip(names, sums, strict=True)},
+            examples=round(rest[0]),
+            wait_seconds=rest[1] / self._session.workers,
+            bad_step=None if bad < 0 else bad,
+            ballot=Ballot(*rest[2:-1]),
+        )
+
+    def _compile(self) -> Any:
+        import tensorflow as tf
+
+        session, strategy = self._session, self._session.strategy
+
+        def read() -> tuple[Any, Any]:
+            """One update's batches, and the seconds they took to come."""
+            before = tf.timestamp()
+            with tf.control_dependencies([before]):
+                batches = tuple(next(self._iterator) for _ in range(self._accumulate))
+            with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
+                return batches, tf.timestamp() - before
+
+        def count(batches: Any) -> Any:
+            firsts = [strategy.experimental_local_results(tf.nest.flatten(batch)[0]) for batch in batches]
+            return tf.add_n([tf.shape(part, out_type=tf.int64)[0] for parts in firsts for part in parts])
+
+        def total(value: Any) -> Any:
+            """This process's share of the mean over all replicas."""
+            parts = strategy.experimental_local_results(value)
+            return tf.cast(tf.add_n([tf.cast(part, tf.float32) for part in parts]), tf.float64) / session.replicas
+
+        @tf.function(
+            input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([len(Ballot().values())], tf.float64)],
+            autograph=False,
+        )
+        def call(steps: Any, ballot: Any) -> Any:
+            names = self._names = self._trainee.names(read)
+
+            def body(done: Any, sums: Any, examples: Any, wait: Any, bad: Any) -> Any:
+                batches, seconds = read()
+                scalars = strategy.run(self._trainee.step, args=(batches,))
+                new = [total(scalars[name]) for name in names]
+                if "loss" in names:
+                    worse = (bad < 0) & ~tf.math.is_finite(new[names.index("loss")])
+                    bad = tf.where(worse, done, bad)
+                sums = sums + tf.stack(new) if names else sums
+                return done + 1, sums, examples + count(batches), wait + seconds, bad
+
+            zero = tf.constant(0, tf.int64)
+            start = (zero, tf.zeros([len(names)], tf.float64), zero, tf.constant(0.0, tf.float64), zero - 1)
+            _, sums, examples, wait, bad = tf.while_loop(lambda done, *_: done < steps, body, start)
+            row = tf.concat([sums, [tf.cast(examples, tf.float64)], [wait], ballot], 0)
+            if session.workers > 1:
+                row = self._over_processes(tf, row)
+            return tf.concat([row, [tf.cast(bad, tf.float64)]], 0)
+
+        return call
+
+    def _over_processes(self, tf: Any, row: Any) -> Any:
+        def summed(part: Any) -> Any:
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, part / self._session.local_replicas)
+
+        strategy = self._session.strategy
+        return strategy.experimental_local_results(strategy.run(summed, args=(row,)))[0]

@@ -1,0 +1,217 @@
+"""The loop: the same for every strategy and everything that can be trained.
+
+Steps are made in calls. What all processes have to agree on (save now, stop now) travels with each call, so they act
+on it at the same step. Boundaries (an epoch's end, `everySteps`) are met exactly.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
+from dtj_trainer.loop.call import Ballot, Call, Called
+from dtj_trainer.loop.length import Length
+from dtj_trainer.loop.pace import Pace
+from dtj_trainer.loop.trainee import Trainee
+from dtj_trainer.observe.console import Console
+from dtj_trainer.observe.events import Events
+from dtj_trainer.session import Session
+from dtj_trainer.state.keeper import Keeper
+from dtj_trainer.state.position import Position
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What happens around the steps, all optional."""
+
+    batch_begin: Callable[[int], None] | None = None
+    batch_end: Callable[[int, Mapping[str, float]], None] | None = None
+    epoch_begin: Callable[[int], None] = lambda _: None
+    epoch_end: Callable[[int, dict[str, float]], None] = lambda *_: None
+    validate: Callable[[], Mapping[str, float]] | None = None
+    wants_stop: Callable[[], bool] = lambda: False
+
+    @property
+    def single_steps(self) -> bool:
+        """Whether somebody wants to be called at each batch."""
+        return self.batch_begin is not None or self.batch_end is not None
+
+
+@dataclass(slots=True)
+class Loop:
+    """One training from its position to its length."""
+
+    session: Session
+    trainee: Trainee
+    call: Call
+    length: Length
+    keeper: Keeper
+    position: Position
+    accumulate: int = 1
+    hooks: Hooks = field(default_factory=Hooks)
+
+    def run(self) -> tuple[Position, dict[str, float]]:
+        """Train to the end.
+
+        Raises:
+            UserError: the loss is no longer finite.
+            Preempted: asked to leave; all processes saved and leave together.
+        """
+        return _Run(self).to_the_end()
+
+
+class _Run:
+    """The moving parts of one run."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.session = loop.session
+        self.position = loop.position
+        self.pace = Pace()
+        self.seconds_per_step = 0.0
+        self.calls = 0
+        self.metrics: dict[str, float] = {}
+        self.sums: dict[str, float] = {}
+        self.summed = 0
+        chief = self.session.is_chief
+        epochs = loop.length.epochs if loop.length.per_epoch else None
+        self.console = Console(speaks=chief, total=loop.length.total, epochs=epochs)
+        self.events = Events(self.session.environment.checkpoint.logs if chief else "")
+        self.stopped = False
+
+    def to_the_end(self) -> tuple[Position, dict[str, float]]:
+        loop = self.loop
+        if self.position.step < loop.length.total:
+            loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
+        try:
+            while self.position.step < loop.length.total and not self.stopped:
+                self._call()
+        finally:
+            self.events.flush()
+        return self.position, self.metrics
+
+    def _call(self) -> None:
+        loop, link = self.loop, self.session.link
+        if self.session.workers == 1 and link.preempted.is_set():
+            self._leave()
+        steps = self._steps()
+        if loop.hooks.batch_begin is not None:
+            loop.hooks.batch_begin(self.position.step)
+        started = time.monotonic()
+        called = loop.call(steps, self._ballot())
+        seconds = time.monotonic() - started
+        self._moved(steps, seconds, called)
+        if loop.hooks.batch_end is not None:
+            loop.hooks.batch_end(self.position.step - 1, called.means)
+        ends_epoch = loop.length.ends_epoch(self.position.step)
+        if ends_epoch:
+            self._end_epoch()
+        last = self.position.step >= loop.length.total or self.stopped
+        if loop.keeper.due(self.position.step, asked=called.ballot.save > 0) and not last:
+            self._save()
+        if called.ballot.stop > 0 and not last:
+            self._leave()
+        if ends_epoch and not last:
+            loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
+
+    def _steps(self) -> int:
+        if self.loop.hooks.single_steps:
+            return 1
+        step = self.position.step
+        ends = [self.loop.length.next_end(step), self.loop.keeper.next_step(step)]
+        return max(1, min(self.pace.count, *(end - step for end in ends if end is not None)))
+
+    def _ballot(self) -> Ballot:
+        link = self.session.link
+        wanted = link.checkpoint_wanted.is_set() or (self.session.is_chief and self.loop.keeper.time_is_up())
+        return Ballot(self.seconds_per_step, float(wanted), float(link.preempted.is_set()))
+
+    def _moved(self, steps: int, seconds: float, called: Called) -> None:
+        """Take note of `steps` more steps."""
+        before, self.calls = self.position, self.calls + 1
+        batches = before.batches + steps * self.loop.accumulate
+        self.position = Position(before.step + steps, before.examples + called.examples, batches)
+        if self.calls == 1:
+            self.session.link.phase("first_step", seconds)
+            self.session.link.phase("train")
+        else:
+            self.seconds_per_step = seconds / steps
+        told = self.session.workers > 1
+        self.pace.learn(called.ballot.seconds_per_step / self.session.workers if told else self.seconds_per_step)
+        self._check_finite(before.step, called)
+        for name, value in called.means.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value * steps
+        self.summed += steps
+        self._report(steps, seconds, called)
+
+    def _report(self, steps: int, seconds: float, called: Called) -> None:
+        step, loss = self.position.step, called.means.get("loss")
+        epoch = self.loop.length.epoch(step - 1)
+        rate = self.loop.trainee.learning_rate() if self.session.is_chief else None
+        self.session.link.progress(
+            step,
+            steps=steps,
+            seconds=seconds,
+            examples=called.examples,
+            data_wait_seconds=called.wait_seconds,
+            total_steps=self.loop.length.total,
+            epoch=epoch,
+            loss=loss,
+            learning_rate=rate,
+            metrics=self.metrics,
+        )
+        per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
+        self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
+        self.console.step(step, epoch, loss, called.examples)
+
+    def _check_finite(self, before: int, called: Called) -> None:
+        loss = called.means.get("loss")
+        if loss is None or math.isfinite(loss):
+            return
+        step = self.position.step if called.bad_step is None else before + called.bad_step + 1
+        self.events.write(step, called.means)
+        raise UserError(
+            f"the loss is {'NaN' if math.isnan(loss) else 'infinite'} at step {step}; "
+            "lower the learning rate, clip gradients (clip_norm=) or look at the data of that step"
+        )
+
+    def _end_epoch(self) -> None:
+        loop, epoch = self.loop, self.loop.length.epoch(self.position.step - 1)
+        metrics = {name: total / self.summed for name, total in self.sums.items()}
+        metrics.update(loop.trainee.metrics())
+        loop.trainee.reset_metrics()
+        self.sums, self.summed = {}, 0
+        if loop.hooks.validate is not None:
+            self.session.link.phase("validate")
+            loop.trainee.settle()
+            metrics.update(loop.hooks.validate())
+            loop.trainee.reset_metrics()
+            self.session.link.phase("train")
+        self.metrics = metrics
+        self.events.write(
+            self.position.step, {f"epoch/{name}": value for name, value in metrics.items()}
+        )
+        self.console.epoch(self.position.step, epoch, metrics)
+        loop.hooks.epoch_end(epoch, metrics)
+        asked = "1" if loop.hooks.wants_stop() else ""
+        self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
+
+    def _save(self) -> None:
+        self.session.link.phase("save")
+        self.session.link.checkpoint_wanted.clear()
+        self.loop.trainee.settle()
+        self.events.flush()
+        self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step))
+        self.session.link.phase("train")
+
+    def _leave(self) -> None:
+        """Save, if there is something and somewhere, and end: somebody asked one of us to."""
+        step = self.position.step
+        if not self.loop.keeper.directory or step == 0:
+            raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
+        self._save()
+        if self.session.workers > 1:
+            self.session.board.barrier()
+        raise Preempted(f"asked to leave; saved step {step}")

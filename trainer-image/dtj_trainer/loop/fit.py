@@ -1,0 +1,165 @@
+"""dtj.fit: a compiled Keras 3 model, trained by the loop."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dtj_trainer import session as sessions
+from dtj_trainer.data import feed
+from dtj_trainer.errors import PreflightFailed, UserError
+from dtj_trainer.loop import callbacks as calling
+from dtj_trainer.loop import keras_model, learning_rate
+from dtj_trainer.loop.call import Call
+from dtj_trainer.loop.ending import ending
+from dtj_trainer.loop.engine import Hooks, Loop
+from dtj_trainer.loop.evaluation import Evaluation
+from dtj_trainer.loop.identity import identity
+from dtj_trainer.loop.length import length
+from dtj_trainer.loop.result import Result
+from dtj_trainer.session import Session
+from dtj_trainer.state.keeper import Keeper
+from dtj_trainer.state.position import Position
+
+
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    validation: Any = None,
+    epochs: int | None = None,
+    steps: int | None = None,
+    steps_per_epoch: int | None = None,
+    initial_weights: str | None = None,
+    global_batch_size: int | None = None,
+    per_replica_batch_size: int | None = None,
+    base_batch_size: int | None = None,
+    learning_rate_scaling: str = "auto",
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    mixed_precision: str | None = None,
+    callbacks: Sequence[Any] = (),
+    seed: int | None = None,
+    export: str | None = None,
+) -> Result:
+    """Train a compiled Keras 3 model (or what a function returns) under the strategy of this process.
+
+    `data` is a Pipeline, a tf.data.Dataset of global batches, or fn(ctx) → the Dataset of one process.
+    `seed` defaults to that of `init()`, else 0.
+
+    Raises:
+        PreflightFailed: sizes, lengths or checkpoints that do not fit.
+        UserError: the model is not compiled or was built too early; the loss is no longer finite.
+        Preempted: asked to leave; the state is saved.
+    """
+    session = sessions.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
+    with ending(session):
+        if accumulate < 1:
+            raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
+        started = time.monotonic()
+        seed = _seed(session, seed)
+        sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
+        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate))
+        model = _model(model, mixed_precision)
+        keras_model.build(model, feed.element_spec(data, session, sizes), session)
+        learning_rate.scale(
+            model.optimizer,
+            learning_rate.factor(
+                learning_rate_scaling,
+                session.replicas,
+                per_replica=per_replica_batch_size is not None,
+                total=sizes.total,
+                base=base_batch_size,
+            ),
+            warm_up_steps=5 * ends.per_epoch if ends.per_epoch and epochs is not None else 500,
+        )
+        trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
+        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
+        resumed = keeper.resume()
+        if resumed is None and initial_weights is not None:
+            _load_weights(model, initial_weights)
+        position = resumed or Position()
+        trainee.reset_metrics()
+        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
+        called = calling.Callbacks(callbacks, model, session, ends)
+        hooks = called.hooks()
+        hooks.validate = evaluation.run if evaluation else None
+        iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
+        loop = Loop(session, trainee, Call(session, trainee, iterator, accumulate), ends, keeper, position, accumulate)
+        loop.hooks = hooks
+        session.link.phase("build", time.monotonic() - started)
+        called.begin()
+        position, metrics = loop.run()
+        called.end(metrics)
+        return _conclude(session, loop, position, metrics, resumed, export, model)
+
+
+def _conclude(
+    session: Session,
+    loop: Loop,
+    position: Position,
+    metrics: Mapping[str, float],
+    resumed: Position | None,
+    export: str | None,
+    model: Any,
+) -> Result:
+    """Save the last step, export, leave done.json, and wait until everybody has come so far."""
+    session.link.phase("save")
+    loop.trainee.settle()
+    loop.keeper.save(position, loop.length.epoch(position.step))
+    if export is not None and session.is_chief:
+        model.export(export, verbose=False)
+    loop.keeper.finish(position, metrics)
+    session.board.barrier()
+    session.link.phase("done")
+    return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
+
+
+def _seed(session: Session, seed: int | None) -> int:
+    """The training's seed; where init() seeded nothing, it seeds Python, NumPy, TensorFlow and Keras now."""
+    chosen = seed if seed is not None else (session.seed or 0)
+    if session.seed is None:
+        import keras
+
+        keras.utils.set_random_seed(chosen)
+    return chosen
+
+
+def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
+    if mixed_precision not in {None, "float16", "bfloat16"}:
+        raise PreflightFailed(f"mixed_precision {mixed_precision!r} is unknown; use 'float16', 'bfloat16' or None")
+    is_model = hasattr(model, "compute_loss")
+    if mixed_precision is not None:
+        import keras
+
+        policy = f"mixed_{mixed_precision}"
+        if is_model and keras.config.dtype_policy().name != policy:
+            raise UserError(
+                f"mixed_precision={mixed_precision!r} comes too late for a model that is built; "
+                "give dtj.fit a function that returns the compiled model"
+            )
+        keras.config.set_dtype_policy(policy)
+    if is_model:
+        return model
+    if not callable(model):
+        raise UserError(f"dtj.fit got {type(model).__name__} as model; give a compiled Keras model or a function")
+    made = model()
+    if not hasattr(made, "compute_loss"):
+        raise UserError(f"the model function returned {type(made).__name__}; it has to return a compiled Keras 3 model")
+    return made
+
+
+def _load_weights(model: Any, path: str) -> None:
+    """Hot start: Keras weights by file name, else a checkpoint (a prefix or a directory)."""
+    import tensorflow as tf
+
+    try:
+        if path.endswith((".h5", ".keras")):
+            model.load_weights(path)
+            return
+        prefix = tf.train.latest_checkpoint(path) or path
+        tf.train.Checkpoint(model=model).restore(prefix).expect_partial().assert_existing_objects_matched()
+    except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise PreflightFailed(
+            f"initial_weights {path} cannot be used ({reason}); give weights or a checkpoint of this model"
+        ) from error

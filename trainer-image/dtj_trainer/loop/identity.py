@@ -1,0 +1,28 @@
+"""What this job is, as job.json will tell it."""
+
+import platform
+
+from dtj_trainer.data.feed import Batches
+from dtj_trainer.session import Session
+from dtj_trainer.state.job_file import JobFile
+
+
+def identity(session: Session, sizes: Batches, seed: int, accumulate: int) -> JobFile:
+    import keras
+    import tensorflow as tf
+
+    return JobFile(
+        step=0,
+        epoch=0,
+        examples=0,
+        strategy=session.choice.type,
+        replicas=session.replicas,
+        workers=session.workers,
+        seed=seed,
+        accumulate=accumulate,
+        global_batch=sizes.total,
+        global_batch_given=sizes.given,
+        uid=session.environment.uid,
+        attempt=session.environment.attempt,
+        versions={"tensorflow": tf.__version__, "keras": keras.__version__, "python": platform.python_version()},
+    )

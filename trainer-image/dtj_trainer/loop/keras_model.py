@@ -1,0 +1,249 @@
+"""A compiled Keras 3 model in the loop.
+
+Keras scales its losses by 1 / replicas and its optimizers sum gradients, so the sum over replicas is the gradient of
+the global batch's mean. The sum is made here instead, once, so that clipping, also Keras' own `clipnorm`, sees the
+gradient of the global batch: Keras alone clips each replica's share and so trains something else.
+"""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dtj_trainer.errors import UserError
+from dtj_trainer.session import Session
+
+
+class KerasModel:
+    """A Trainee around a compiled model. `accumulate` batches make one update."""
+
+    def __init__(self, model: Any, session: Session, *, clip_norm: float | None) -> None:
+        self.model = model
+        self.session = session
+        self.clip_norm = clip_norm
+        self._has_training = bool(getattr(model, "_call_has_training_arg", True))
+        self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
+        self._readers: dict[str, Any] = {}
+        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer}
+
+    # One update -------------------------------------------------------------------------------------------------------
+
+    def names(self, batches: Any) -> tuple[str, ...]:
+        return ("loss",)
+
+    def step(self, batches: Any) -> Mapping[str, Any]:
+        import tensorflow as tf
+
+        gradients: list[Any] | None = None
+        total = tf.constant(0.0)
+        for batch in batches:
+            loss, new = self._gradients(tf, batch)
+            total += tf.cast(loss, tf.float32)
+            gradients = new if gradients is None else [_add(tf, a, b) for a, b in zip(gradients, new, strict=True)]
+        assert gradients is not None
+        count = len(batches)
+        if count > 1:
+            gradients = [None if g is None else _scale(tf, g, 1.0 / count) for g in gradients]
+        self._apply(tf, gradients)
+        return {"loss": total * (self.session.replicas / count)}
+
+    def _gradients(self, tf: Any, batch: Any) -> tuple[Any, list[Any]]:
+        """Loss of a local batch (already divided by the replicas) and the gradients of its share."""
+        import keras
+
+        model = self.model
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        with tf.GradientTape() as tape:
+            predicted = model(x, training=True) if self._has_training else model(x)
+            extra = {"training": True} if self._loss_has_training else {}
+            loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
+            scaled = model.optimizer.scale_loss(loss)
+        self._update_metrics(x, y, predicted, weight)
+        return loss, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
+
+    def evaluate(self, batch: Any) -> tuple[Any, Any]:
+        """Summed loss and number of examples of a local batch; updates the metrics."""
+        import keras
+        import tensorflow as tf
+
+        model = self.model
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        predicted = model(x, training=False) if self._has_training else model(x)
+        extra = {"training": False} if self._loss_has_training else {}
+        loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
+        self._update_metrics(x, y, predicted, weight)
+        count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
+        return tf.cast(loss, tf.float32) * self.session.replicas * count, count
+
+    def _apply(self, tf: Any, gradients: Sequence[Any]) -> None:
+        variables = self.model.trainable_variables
+        present = [gradient for gradient in gradients if gradient is not None]
+        if not present:
+            raise UserError("no trainable variable of the model has a gradient; check its loss and trainable flags")
+        if self.session.replicas > 1:
+            present = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, present)
+        if self.clip_norm is not None:
+            present, _ = tf.clip_by_global_norm(present, self.clip_norm)
+        reduced = iter(present)
+        with _summed_already(self.model.optimizer, self.session.replicas) as share:
+            whole = [None if g is None else next(reduced) for g in gradients]
+            if share != 1.0:
+                whole = [None if g is None else _scale(tf, g, share) for g in whole]
+            self.model.optimizer.apply(whole, variables)
+
+    def learning_rate(self) -> float | None:
+        rate = self.model.optimizer.learning_rate
+        return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+    # Metrics ----------------------------------------------------------------------------------------------------------
+
+    def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
+        model = self.model
+        if _overrides(model, "compute_metrics"):
+            model.compute_metrics(x, y, predicted, weight)
+            return
+        for metric in self._tracked():
+            if metric.name == "compile_metrics":
+                metric.update_state(y, predicted, weight)
+
+    def _tracked(self) -> list[Any]:
+        """The model's metrics but its own loss mean: the loop has that."""
+        tracker = getattr(self.model, "_loss_tracker", None)
+        return [metric for metric in self.model.metrics if metric is not tracker]
+
+    def metrics(self) -> dict[str, float]:
+        import numpy as np
+
+        results: dict[str, float] = {}
+        for name, metric in self._result_names():
+            values = [np.asarray(value) for value in self._read(name, metric)]
+            result = metric.stateless_result(values)
+            pairs = result.items() if isinstance(result, dict) else [(name, result)]
+            results.update({key: float(value) for key, value in pairs})
+        return results
+
+    def _result_names(self) -> list[tuple[str, Any]]:
+        return [(metric.name, metric) for metric in self._tracked() if metric.variables]
+
+    def _read(self, name: str, metric: Any) -> list[Any]:
+        """A metric's accumulators, summed over the replicas."""
+        import tensorflow as tf
+
+        if name not in self._readers:
+            strategy, variables = self.session.strategy, [variable.value for variable in metric.variables]
+
+            @tf.function
+            def read() -> list[Any]:
+                def local() -> list[Any]:
+                    return [tf.convert_to_tensor(variable) for variable in variables]
+
+                return [strategy.reduce("SUM", value, axis=None) for value in strategy.run(local)]
+
+            self._readers[name] = read
+        values: list[Any] = self._readers[name]()
+        return values
+
+    def reset_metrics(self) -> None:
+        for metric in self._tracked():
+            metric.reset_state()
+
+    # Moving statistics ------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Average the moving statistics of replicas: Keras 3 lets them drift apart and saves the chief's alone.
+
+        The averages are linear in what each replica saw, so it does not matter how often this is done.
+        """
+        if self.session.replicas == 1:
+            return
+        import tensorflow as tf
+
+        if "settle" not in self._readers:
+            held = [v.value for v in self.model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
+            strategy = self.session.strategy
+
+            @tf.function
+            def average() -> None:
+                def local() -> None:
+                    replica = tf.distribute.get_replica_context()
+                    means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.convert_to_tensor(v) for v in held])
+                    for variable, mean in zip(held, means, strict=True):
+                        variable.assign(mean)
+
+                if held:
+                    strategy.run(local)
+
+            self._readers["settle"] = average
+        self._readers["settle"]()
+
+
+def build(model: Any, spec: Any, session: Session) -> None:
+    """Build the model, its metrics and its optimizer from the structure of a batch, without running an op."""
+    import keras
+    import tensorflow as tf
+
+    if getattr(model, "optimizer", None) is None:
+        raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
+    _right_strategy(model, session)
+    batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
+    symbolic = getattr(model, "_symbolic_build", None)
+    if symbolic is not None:
+        symbolic(data_batch=batch)
+    elif not model.built:
+        model(keras.utils.unpack_x_y_sample_weight(batch)[0])
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+
+
+def _right_strategy(model: Any, session: Session) -> None:
+    """Refuse a model whose variables belong to no strategy while there are several replicas."""
+    import tensorflow as tf
+
+    if session.replicas == 1:
+        return
+    for variable in model.variables:
+        if not isinstance(variable.value, tf.distribute.DistributedValues):
+            raise UserError(
+                "the model was built before the strategy; call dtj.init() at the top of the program, "
+                "or give dtj.fit a function that returns the model"
+            )
+
+
+@contextmanager
+def _summed_already(optimizer: Any, replicas: int) -> Iterator[float]:
+    """Keep Keras from summing gradients again; yields the factor to apply where that is not possible."""
+    if replicas == 1:
+        yield 1.0
+        return
+    inner = [optimizer, getattr(optimizer, "inner_optimizer", None)]
+    summing = [each for each in inner if hasattr(each, "_all_reduce_sum_gradients")]
+    if not summing:
+        yield 1.0 / replicas
+        return
+    for each in summing:
+        each._all_reduce_sum_gradients = lambda pairs: pairs  # noqa: SLF001 - Keras has no public way to skip its sum
+    try:
+        yield 1.0
+    finally:
+        for each in summing:
+            del each._all_reduce_sum_gradients  # noqa: SLF001 - as above
+
+
+def _overrides(model: Any, method: str) -> bool:
+    import keras
+
+    own = getattr(type(model), method, None)
+    return own is not None and own.__module__.split(".")[0] != keras.__name__
+
+
+def _add(tf: Any, a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return tf.convert_to_tensor(a) + tf.convert_to_tensor(b)
+
+
+def _scale(tf: Any, gradient: Any, factor: float) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)

@@ -1,0 +1,29 @@
+"""What the loop needs of the thing it trains: a Keras model, or a state with a step of the user's own."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+
+class Trainee(Protocol):
+    """Trained by the loop."""
+
+    objects: Mapping[str, Any]
+    """Trackables that a checkpoint holds."""
+
+    def names(self, batches: Any) -> tuple[str, ...]:
+        """Names of the scalars that a step returns; traced once, before the loop. `batches`: one update's."""
+
+    def step(self, batches: Any) -> Mapping[str, Any]:
+        """One update, in replica context, from a tuple of local batches. Returns scalars, each a mean over replicas'
+        own examples."""
+
+    def metrics(self) -> dict[str, float]:
+        """Metrics since the last reset, over all replicas; every process calls it."""
+
+    def reset_metrics(self) -> None: ...
+
+    def settle(self) -> None:
+        """Make what replicas hold of their own (moving statistics) equal, before it is saved or evaluated; every
+        process calls it."""
+
+    def learning_rate(self) -> float | None: ...

@@ -1,0 +1,193 @@
+"""The running process: what it was told, its strategy, and its place in the job.
+
+`init()` makes it, once. The order matters and is kept here: devices, threads and seed before TensorFlow's first op;
+then the peers; then the strategy, which becomes the default one; then everything else.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from dtj_trainer import link
+from dtj_trainer.cluster import devices
+from dtj_trainer.cluster.board import Board
+from dtj_trainer.cluster.peers import await_leader, await_peers
+from dtj_trainer.environment import Environment, read
+from dtj_trainer.errors import PeersNotReady
+from dtj_trainer.state.markers import finished
+from dtj_trainer.strategy.build import build
+from dtj_trainer.strategy.choice import Choice, choose
+
+LINGER_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Session:
+    """One process of a job, prepared."""
+
+    environment: Environment
+    choice: Choice
+    strategy: Any
+    """A `tf.distribute.Strategy`; the default one of this process."""
+    board: Board
+    link: link.ChildLink
+    seed: int | None
+    deterministic: bool
+    prepared: bool
+    """Whether init() came first, before any model."""
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def role(self) -> str:
+        return self.environment.role
+
+    @property
+    def index(self) -> int:
+        return self.environment.index
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints, summaries and the console line."""
+        return self.environment.is_chief
+
+    @property
+    def workers(self) -> int:
+        """Processes that train in step with one another."""
+        return self.environment.trainers if self.choice.type == "MultiWorkerMirrored" else 1
+
+    @property
+    def rank(self) -> int:
+        return self.environment.rank if self.workers > 1 else 0
+
+    @property
+    def replicas(self) -> int:
+        """Replicas of the model over all processes."""
+        return int(self.strategy.num_replicas_in_sync)
+
+    @property
+    def local_replicas(self) -> int:
+        return max(1, self.replicas // self.workers)
+
+
+_current: Session | None = None
+
+
+def current() -> Session | None:
+    """The session of this process, if there is one yet."""
+    return _current
+
+
+def init(*, deterministic: bool = False, seed: int | None = None) -> Session:
+    """Prepare this process: devices, threads, seed, peers, strategy. A second call changes nothing.
+
+    `deterministic` (or DTJ_DETERMINISTIC) gives op determinism and pins threads; `seed` covers Python, NumPy,
+    TensorFlow and Keras, and is the default of `fit(seed=…)`.
+
+    A job that is finished already (done.json of this job) ends the process here, with 0.
+
+    Raises:
+        PreflightFailed: an impossible setting, or devices that are not there.
+        PeersNotReady: a peer did not come in time.
+        UserError: TensorFlow ran an op before.
+    """
+    return _begin(deterministic=deterministic, seed=seed, prepared=True)
+
+
+def ensure(*, prepared: bool) -> Session:
+    """The session, made now if the program did not call init(); `prepared`: nothing was built before."""
+    return _current or _begin(deterministic=False, seed=None, prepared=prepared)
+
+
+def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
+    global _current  # noqa: PLW0603 - one process, one session
+    if _current is not None:
+        return _current
+    environment = read()
+    child = link.child()
+    child.hello()
+    _leave_if_finished(environment, child)
+    deterministic = deterministic or environment.deterministic
+    started = time.monotonic()
+    import tensorflow as tf
+
+    devices.configure(environment.devices, deterministic=deterministic)
+    choice = choose(environment, _count_devices(tf, environment))
+    if choice.type == "MultiWorkerMirrored":
+        _await_cluster(environment)
+    strategy = build(choice, environment)
+    tf.distribute.experimental_set_strategy(strategy)
+    _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
+    _hear_sigterm(child)
+    child.phase("cluster", time.monotonic() - started)
+    workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
+    board = Board(environment.rank if workers > 1 else 0, workers)
+    _current = Session(environment, choice, strategy, board, child, seed, deterministic, prepared)
+    if environment.is_chief:
+        replicas = _current.replicas
+        copies = f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
+        print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
+    return _current
+
+
+def leave() -> None:
+    """Meet the other processes before this one ends, so that nobody's last step loses a peer.
+
+    The leader goes last: it hosts the coordination service. Call it when the program has ended well.
+    """
+    if _current is None or _current.workers == 1:
+        return
+    with contextlib.suppress(Exception):
+        _current.board.barrier()
+    if _current.rank == 0:
+        time.sleep(LINGER_SECONDS)
+
+
+def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:
+    if environment.role == "evaluator":
+        return
+    done = finished(environment.checkpoint.directory, environment.uid)
+    if done is None:
+        return
+    message = f"finished at step {done.step} already"
+    print(f"dtj: {message}", flush=True)  # noqa: T201 - the console line
+    child.outcome("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics)
+    sys.exit(0)
+
+
+def _count_devices(tf: Any, environment: Environment) -> int:
+    """Accelerators of this process; logical CPUs where there are none. Asks nothing that starts TensorFlow."""
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    return environment.devices.logical_devices or gpus or 1
+
+
+def _await_cluster(environment: Environment) -> None:
+    await_peers(environment.tf_config, environment.start_seconds)
+    if not await_leader(environment.tf_config, environment.start_seconds):
+        address = environment.tf_config.address(environment.tf_config.leader)
+        raise PeersNotReady(
+            f"{environment.tf_config.leader} ({address}) does not answer after {environment.start_seconds:g} s; "
+            "check that its pod runs and that the port is open"
+        )
+
+
+def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
+    if seed is not None:
+        import keras
+
+        keras.utils.set_random_seed(seed)
+        os.environ.setdefault("PYTHONHASHSEED", str(seed))
+    else:
+        random.seed()
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+
+
+def _hear_sigterm(child: link.ChildLink) -> None:
+    """Take SIGTERM back from TensorFlow, whose collectives swallow it."""
+    with contextlib.suppress(ValueError):  # not in the main thread: whoever has it decides
+        signal.signal(signal.SIGTERM, lambda *_: child.preempted.set())

@@ -1,0 +1,137 @@
+"""When to save, and what: the checkpoints of one training."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dtj_trainer.session import Session
+from dtj_trainer.state import job_file, position
+from dtj_trainer.state.checkpoints import Checkpoints
+from dtj_trainer.state.job_file import JobFile
+from dtj_trainer.state.markers import Done, Owner, finish
+from dtj_trainer.state.position import Position
+
+
+class Keeper:
+    """Saves and restores `objects` and the position; without a directory it does neither."""
+
+    def __init__(self, session: Session, objects: Mapping[str, Any], identity: JobFile) -> None:
+        settings = session.environment.checkpoint
+        self.directory = settings.directory
+        self._session = session
+        self._settings = settings
+        self._objects = objects
+        self._identity = identity
+        self._saved_at = time.monotonic()
+        owner = None
+        if self.directory and session.is_chief:
+            owner = Owner(Path(self.directory), session.environment.uid, session.environment.attempt)
+        self._checkpoints = Checkpoints(self.directory, settings.keep, owner)
+        self.owner = owner
+
+    def resume(self) -> Position | None:
+        """Claim the directory and restore the newest checkpoint, the same one in every process.
+
+        Raises:
+            Fenced: a newer attempt writes here.
+            PreflightFailed: the checkpoint is of another model or another kind of job.
+        """
+        if not self.directory:
+            return None
+        if self.owner is not None:
+            self._checkpoints.claim()
+        before = job_file.read(Path(self.directory))
+        name = self._session.board.from_chief(self._checkpoints.latest())
+        if not name:
+            return None
+        if before is not None:
+            job_file.check(before, self._identity, Path(self.directory))
+        self._checkpoints.await_visible(name)
+        held = _Held()
+        self._checkpoints.restore(name, {**self._objects, **held.objects()})
+        self._saved_at = time.monotonic()
+        return held.position
+
+    def due(self, step: int, *, asked: bool) -> bool:
+        """Whether to save after `step`; all processes get the same answer."""
+        if not self.directory:
+            return False
+        every = self._settings.every_steps
+        return asked or bool(every and step % every == 0)
+
+    def next_step(self, step: int) -> int | None:
+        """The next step after `step` that has to be saved; None when time decides."""
+        every = self._settings.every_steps
+        return (step // every + 1) * every if every and self.directory else None
+
+    def time_is_up(self) -> bool:
+        """Whether the chief has to ask for a save because of time."""
+        if not self.directory or self._settings.every_steps or not self._settings.every_seconds:
+            return False
+        return time.monotonic() - self._saved_at >= self._settings.every_seconds
+
+    def save(self, place: Position, epoch: int) -> None:
+        """Save, on the chief; on the others only where their variables take part in saving.
+
+        Raises:
+            Fenced: a newer attempt has taken over.
+            UserError: the disk is full.
+        """
+        if not self.directory or self._checkpoints.saved_step == place.step:
+            return
+        started = time.monotonic()
+        if self.owner is not None or _saved_by_all(self._objects):
+            held = _Held(place)
+            self._checkpoints.save(
+                place.step,
+                {**self._objects, **held.objects()},
+                lambda folder: job_file.write(folder, self._note(place, epoch)),
+            )
+        self._checkpoints.saved_step = place.step
+        self._saved_at = time.monotonic()
+        if self.owner is not None:
+            self._session.link.checkpoint(place.step, self._saved_at - started)
+
+    def finish(self, place: Position, metrics: Mapping[str, float]) -> None:
+        """Leave the note that the job is done."""
+        if self.owner is not None:
+            self.owner.check()
+            finish(self.directory, self.owner.uid, Done(place.step, metrics))
+
+    def _note(self, place: Position, epoch: int) -> JobFile:
+        from dataclasses import replace
+
+        return replace(self._identity, step=place.step, epoch=epoch, examples=place.examples)
+
+
+class _Held:
+    """The step and the other state of a checkpoint, as objects that TensorFlow saves."""
+
+    def __init__(self, place: Position | None = None) -> None:
+        self.position = place or Position()
+
+    def objects(self) -> dict[str, Any]:
+        import tensorflow as tf
+
+        held = self
+
+        class State(tf.train.experimental.PythonState):  # type: ignore[misc] # TensorFlow has no types
+            def serialize(self) -> str:
+                return position.text(held.position)
+
+            def deserialize(self, string_value: Any) -> None:
+                text = string_value.decode() if isinstance(string_value, bytes) else str(string_value)
+                held.position = position.restore(text)
+
+        return {"step": tf.Variable(self.position.step, dtype=tf.int64, trainable=False), "state": State()}
+
+
+def _saved_by_all(objects: Mapping[str, Any]) -> bool:
+    """Whether reading a variable for a save is a collective, so that every process has to take part."""
+    import tensorflow as tf
+
+    on_read = tf.VariableSynchronization.ON_READ
+    variables = [v for each in objects.values() for v in getattr(each, "variables", ())]
+    raw = [getattr(v, "value", v) if not isinstance(v, tf.Variable) else v for v in variables]
+    return any(getattr(v, "synchronization", None) == on_read for v in raw)

@@ -1,0 +1,41 @@
+"""What a checkpoint holds beside variables: the place in the data, and Python's and NumPy's random state."""
+
+import json
+import random
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a job is. Steps are optimizer updates; examples are counted over all processes since the beginning."""
+
+    step: int = 0
+    examples: int = 0
+    batches: int = 0
+    """Global batches read since the beginning."""
+
+
+def text(position: Position) -> str:
+    import numpy as np
+
+    kind, keys, place, has_gauss, cached = np.random.get_state()  # noqa: NPY002 - the legacy state is what programs use
+    return json.dumps(
+        {
+            "position": asdict(position),
+            "python": random.getstate(),
+            "numpy": [kind, [int(key) for key in keys], int(place), int(has_gauss), float(cached)],
+        }
+    )
+
+
+def restore(value: str) -> Position:
+    """Set the random states that a checkpoint holds, and tell its position."""
+    import numpy as np
+
+    told: dict[str, Any] = json.loads(value)
+    version, keys, gauss = told["python"]
+    random.setstate((version, tuple(keys), gauss))
+    kind, numpy_keys, place, has_gauss, cached = told["numpy"]
+    np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
+    return Position(**told["position"])
