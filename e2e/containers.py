@@ -28,18 +28,20 @@ class Process:
 
 
 def processes(pod_uid: str) -> tuple[Process, ...]:
-    """All processes of a pod, its sandbox left out; empty where the pod does not run on this machine."""
-    found = [process for pid in _pids() if (process := _process(pid, pod_uid)) is not None]
-    return tuple(process for process in found if process.command != "pause")
+    """All processes of a pod, its sandbox's included; empty where the pod does not run on this machine."""
+    found = (_process(pid, pod_uid) for pid in _pids())
+    return tuple(process for process in found if process is not None)
 
 
 def training_process(family: tuple[Process, ...]) -> Process | None:
-    """The process that trains: forked by the zygote, which PID 1 started. None while there is none."""
+    """The process that trains: forked by the zygote, which PID 1 started, or started by PID 1 itself.
+
+    None while there is none.
+    """
     inner = {process.pid: process.inner for process in family}
-    for process in family:
-        if process.inner != 1 and inner.get(process.parent, 1) != 1:
-            return process
-    return None
+    forked = (process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1)
+    started = (process for process in family if "dtj_trainer.supervisor.child" in process.command)
+    return next(forked, None) or next(started, None)
 
 
 def socket_inside(process: Process) -> socket.socket:
@@ -62,12 +64,13 @@ def _process(pid: int, pod_uid: str) -> Process | None:
         if pod_uid not in cgroups and pod_uid.replace("-", "_") not in cgroups:
             return None
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:  # it ended while we looked
         return None
     fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
     if fields["State"].strip().startswith("Z"):
         return None
-    return Process(pid, int(fields["PPid"]), int(fields["NSpid"].split()[-1]), fields["Name"].strip())
+    return Process(pid, int(fields["PPid"]), int(fields["NSpid"].split()[-1]), command)
 
 
 @contextlib.contextmanager

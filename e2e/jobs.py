@@ -1,6 +1,5 @@
-"""The example job on a cluster: the committed manifest, varied for a run, and what surrounds it."""
+"""The example job on a cluster: the committed manifest, varied for a run."""
 
-import base64
 import copy
 import json
 import time
@@ -16,7 +15,6 @@ from e2e.failure import Failure
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 MANIFEST = EXAMPLES / "digits-multiworker.yaml"
-PROGRAM_FILES = ("digits.py", "digits.npz")
 
 
 @dataclass(frozen=True)
@@ -59,22 +57,6 @@ def vary(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
             {"weight": 100, "podAffinityTerm": spread}
         ]}}  # fmt: skip
     return varied
-
-
-def deploy_program(api: Api, namespace: str) -> None:
-    """The ConfigMap `digits` with program and data: `kubectl create configmap digits --from-file=...`."""
-    data = {"digits.py": (EXAMPLES / "digits.py").read_text(encoding="utf-8")}
-    binary = {"digits.npz": base64.b64encode((EXAMPLES / "digits.npz").read_bytes()).decode()}
-    api.apply(
-        core_path(namespace, "configmaps", "digits"),
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "digits", "namespace": namespace},
-            "data": data,
-            "binaryData": binary,
-        },
-    )
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ The data, digits.npz, lies beside this file: 1,797 real images of 8 x 8 pixels (
 import argparse
 from pathlib import Path
 
-import dtj_trainer as dtj
 import keras
 import numpy as np
 import tensorflow as tf
+
+import dtj_trainer as dtj
 
 GLOBAL_BATCH = 120  # divides by 2, 3, 4, 5, 6 and 8 workers; so do the 360 test images
 

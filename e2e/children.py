@@ -1,0 +1,39 @@
+"""Killing the process that trains, as a fault of its own: no signal handler runs, PID 1 lives on."""
+
+import os
+import signal
+import time
+from typing import Any
+
+from e2e import containers
+from e2e.cluster import Cluster
+from e2e.failure import Failure
+
+INSIDE = """
+import os, signal
+parents = {}
+for entry in filter(str.isdigit, os.listdir("/proc")):
+    try:
+        parents[int(entry)] = int(open(f"/proc/{entry}/stat").read().rpartition(")")[2].split()[1])
+    except OSError:
+        pass
+trains = [pid for pid, parent in parents.items() if pid != os.getpid() and parents.get(parent, 0) == 1]
+os.kill(trains[0], signal.SIGKILL)
+print(trains[0])
+"""
+"""For a pod on another machine: the child of the zygote, which is the child of PID 1."""
+
+
+def kill_training(cluster: Cluster, pod: dict[str, Any]) -> tuple[float, int]:
+    """`kill -9` the training process of a pod. Returns when (time.monotonic()), and its pid as its container counts."""
+    name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+    family = containers.processes(pod["metadata"]["uid"])
+    if not family:
+        answer = cluster.kubectl("exec", "-n", namespace, name, "--", "python3", "-c", INSIDE)
+        return time.monotonic(), int(answer)
+    target = containers.training_process(family)
+    if target is None:
+        raise Failure(f"Pod {name} has no training process at this moment; its processes: {family}.")
+    at = time.monotonic()
+    os.kill(target.pid, signal.SIGKILL)
+    return at, target.inner

@@ -1,0 +1,138 @@
+"""`python -m e2e.demo`: the whole product in one command."""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from rich.console import Console
+
+from e2e.api import Api, Refused
+from e2e.cluster import Cluster, ClusterError, binaries, providers
+from e2e.cluster.images import build_images
+from e2e.cluster.progress import console as progress_console
+from e2e.demo import story
+from e2e.demo.screen import screen
+from e2e.demo.story import Ending
+from e2e.failure import Failure
+from e2e.jobs import Variation
+from e2e.watching import Watcher
+
+RESULTS = Path(__file__).resolve().parent.parent.parent / "build" / "results"
+REPORT = RESULTS / "demo.json"
+PICTURE = RESULTS / "demo-loss.png"
+CLUSTER = "dtj"
+
+
+def options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make demo", description="A distributed training job on a real cluster; one worker is killed on the way."
+    )
+    after = parser.add_mutually_exclusive_group()
+    after.add_argument("--keep", action="store_true", help="let the cluster run afterwards (the default)")
+    after.add_argument("--remove", action="store_true", help="take the cluster down afterwards")
+    parser.add_argument("--workers", type=int, default=2, metavar="N", help="workers, one a node (default 2)")
+    parser.add_argument("--epochs", type=int, default=12, metavar="N", help="epochs of 100 steps (default 12)")
+    parser.add_argument("--no-kill", action="store_true", help="let every worker live")
+    parser.add_argument(
+        "--provider", choices=("embedded", "kind", "existing"), default="embedded", help="which cluster"
+    )
+    chosen = parser.parse_args(arguments)
+    if chosen.workers not in {1, 2, 3, 4, 5, 6, 8}:
+        parser.error(
+            f"--workers {chosen.workers}: the example's batch of 120 splits over 1, 2, 3, 4, 5, 6 or 8 workers"
+        )
+    if chosen.epochs < 3:
+        parser.error(f"--epochs {chosen.epochs}: fewer than 3 epochs do not reach the accuracy that the demo promises")
+    return chosen
+
+
+def main(arguments: list[str] | None = None) -> int:
+    chosen = options(arguments)
+    console = Console(highlight=False)
+    demo = Demo(chosen, console)
+    try:
+        demo.run()
+    except (Failure, ClusterError, Refused) as problem:
+        progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        progress_console.print("Stopped. `make cluster-down` removes what is left of the cluster.")
+        return 130
+    finally:
+        demo.close()
+    return 0
+
+
+class Demo:
+    """One run, with the clocks and the cluster that it holds."""
+
+    def __init__(self, chosen: argparse.Namespace, console: Console) -> None:
+        self._chosen = chosen
+        self._console = console
+        self._began = time.monotonic()
+        self._cluster: Cluster | None = None
+        self._cluster_seconds: float | None = None
+        self._ending = Ending("NotStarted")
+        REPORT.unlink(missing_ok=True)
+        PICTURE.unlink(missing_ok=True)
+
+    def run(self) -> None:
+        chosen = self._chosen
+        images = dict(build_images())
+        bringing_up = time.monotonic()
+        cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=max(2, chosen.workers))
+        self._cluster_seconds = time.monotonic() - bringing_up
+        api = Api(cluster.kubeconfig)
+        story.prepare(cluster, api, images)
+        variation = Variation(images["dtj-trainer"].ref, workers=chosen.workers, epochs=chosen.epochs)
+        job = story.start(api, variation)
+        self._ending = Ending("Pending", expected_steps=variation.expected_steps)
+        with Watcher(api, story.NAMESPACE, job.name) as watcher:
+            with screen(self._console, watcher, variation.expected_steps) as shown:
+                self._ending = story.follow(cluster, job, watcher, shown, variation, kill=not chosen.no_kill)
+            story.picture(PICTURE, watcher, self._ending)
+        story.judge(self._ending)
+        self._console.print(self._closing(cluster), markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        """Write the figures, whatever they are; take the cluster down where that was asked for."""
+        if self._chosen.remove and self._cluster is not None:
+            self._cluster.down()
+        back = self._ending.recovered
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        figures = {
+            "phase": self._ending.phase,
+            "accuracy": self._ending.accuracy,
+            "recovery_seconds": None if back is None else round(back.all_train, 3),
+            "steps": self._ending.steps,
+            "expected_steps": self._ending.expected_steps,
+            "cluster_seconds": None if self._cluster_seconds is None else round(self._cluster_seconds, 1),
+            "total_seconds": round(time.monotonic() - self._began, 1),
+        }
+        REPORT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+    def _closing(self, cluster: Cluster) -> str:
+        ending = self._ending
+        assert ending.accuracy is not None
+        lines = [
+            f"\n  Succeeded: {ending.steps} of {ending.expected_steps} steps, test accuracy {ending.accuracy:.3f}",
+            f"  {time.monotonic() - self._began:.0f} s in all; loss curve {PICTURE}, figures {REPORT}",
+        ]
+        if not self._chosen.remove:
+            lines += [
+                "\n  Look around:",
+                *([] if shutil.which("kubectl") else [f"    export PATH=$PATH:{binaries.path('kubectl').parent}"]),
+                f"    export KUBECONFIG={cluster.kubeconfig}",
+                f"    kubectl -n {story.NAMESPACE} get dtj -o wide",
+                f"    kubectl -n {story.NAMESPACE} describe dtj digits",
+                f"    kubectl -n {story.NAMESPACE} logs digits-worker-0",
+                "    make cluster-down",
+            ]
+        return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""What every scenario stands on: a cluster with the operator installed, and a place of its own for each job."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from e2e import chart, children
+from e2e.api import Api, core_path
+from e2e.cluster import Cluster
+from e2e.failure import Failure
+from e2e.jobs import Job, Variation, manifest, vary
+from e2e.recovery import Recovery, recovery
+from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
+
+Record = Callable[[str, object], None]
+"""pytest's `record_property`: a figure that goes into build/results/e2e.json beside the scenario's result."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The cluster, its API, and the trainer image's name on the nodes."""
+
+    cluster: Cluster
+    api: Api
+    trainer_image: str
+
+    def operator_pods(self) -> list[dict[str, Any]]:
+        return self.api.items(
+            core_path(chart.NAMESPACE, "pods"), labelSelector=f"app.kubernetes.io/instance={chart.RELEASE}"
+        )
+
+
+@dataclass(frozen=True)
+class Place:
+    """A namespace with an empty claim `checkpoints`; `checkpoints` is its directory where it is on this machine."""
+
+    ground: Ground
+    namespace: str
+    checkpoints: Path | None
+
+    def run(self, **changes: Any) -> tuple[Job, Variation]:
+        """Apply the example with `changes` (fields of Variation)."""
+        variation = Variation(self.ground.trainer_image, **changes)
+        return Job.create(self.ground.api, self.namespace, vary(manifest(), variation)), variation
+
+    def watch(self, job: Job) -> Watcher:
+        return Watcher(self.ground.api, self.namespace, job.name)
+
+
+def trained(watcher: Watcher, workers: int) -> int:
+    """The step that every worker's present child has reached; 0 until all have made one."""
+    pods = watcher.world.pods
+    latest = [watcher.latest(pod["metadata"]["name"]) for pod in pods]
+    steps = [
+        sample.step
+        for pod, sample in zip(pods, latest, strict=True)
+        if sample is not None and sample.step is not None and sample.uid == pod["metadata"]["uid"]
+    ]
+    return min(steps) if len(steps) == workers else 0
+
+
+def until(true: Callable[[], Any], seconds: float, what: str) -> float:
+    """Wait until `true`; returns the seconds it took. Failure names what did not happen."""
+    began = time.monotonic()
+    while not true():
+        if time.monotonic() - began > seconds:
+            raise Failure(f"{what}: not within {seconds:.0f} s.")
+        time.sleep(CLOSE_SECONDS)
+    return time.monotonic() - began
+
+
+def training(watcher: Watcher, workers: int, step: int = 1, seconds: float = 90) -> None:
+    """Wait until all workers have reached `step`."""
+    until(lambda: trained(watcher, workers) >= step, seconds, f"{workers} workers at step {step}")
+
+
+def checkpoint_made(watcher: Watcher, after: int, seconds: float = 60) -> None:
+    """Wait until a checkpoint of a step beyond `after` is reported."""
+    until(
+        lambda: any((sample.checkpoint_step or 0) > after for sample in watcher.samples[-4:]),
+        seconds,
+        f"a checkpoint after step {after}",
+    )
+
+
+def time_recovery(watcher: Watcher, disturb: Callable[[], float], seconds: float = 60) -> Recovery:
+    """Disturb the job (`disturb` returns the moment) and wait until all its pods have made a new step."""
+    names = [pod["metadata"]["name"] for pod in watcher.look().pods]
+    watcher.pace = CLOSE_SECONDS
+    time.sleep(2 * CALM_SECONDS)
+    at = disturb()
+    found: list[Recovery] = []
+
+    def recovered() -> bool:
+        back = recovery(watcher.samples, at, names)
+        found.extend([back] if back else [])
+        return back is not None
+
+    until(recovered, seconds, f"a new step of each of {', '.join(names)}")
+    watcher.pace = CALM_SECONDS
+    return found[0]
+
+
+def kill(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:
+    """`kill -9` of the training process of a pod, for `time_recovery`."""
+    return lambda: children.kill_training(ground.cluster, pod)[0]
+
+
+def delete(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:
+    """`kubectl delete pod`, for `time_recovery`."""
+
+    def disturb() -> float:
+        at = time.monotonic()
+        ground.api.delete(core_path(pod["metadata"]["namespace"], "pods", pod["metadata"]["name"]))
+        return at
+
+    return disturb

@@ -1,0 +1,28 @@
+"""Worker pods deleted by hand in mid-training."""
+
+import pytest
+
+from e2e.scenarios.ground import Place, Record, delete, time_recovery, training
+
+pytestmark = pytest.mark.e2e
+
+
+def test_worker_pod_deleted_all_train_again_within_four_seconds(place: Place, record_property: Record) -> None:
+    job, variation = place.run(epochs=16)
+    seconds = []
+    with place.watch(job) as watcher:
+        training(watcher, 2, step=100)
+        for index in (1, 0):
+            before = watcher.look().pods[index]
+            back = time_recovery(watcher, delete(place.ground, before))
+            seconds.append(round(back.all_train, 3))
+            after = watcher.look().pods[index]
+            assert after["metadata"]["uid"] != before["metadata"]["uid"]
+            training(watcher, 2, step=max(sample.step or 0 for sample in watcher.samples[-4:]) + 50)
+    record_property("recovery_seconds", seconds)
+    status = job.succeeded(120)
+
+    assert status["progress"]["step"] == variation.expected_steps
+    assert status["restarts"]["total"] == 2
+    assert status["restarts"].get("charged", 0) == 0
+    assert max(seconds) < 4.0, seconds
