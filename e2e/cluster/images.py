@@ -24,7 +24,7 @@ from e2e.cluster.progress import phase, tell
 
 SPACE_GIB = 8.0
 """A first build at its fullest: TensorFlow's wheels, its layer, the archive, and the copy a builder makes of it."""
-KEPT = 3
+KEPT = 2
 """Archives of one image that stay: going back to yesterday's sources costs nothing, and the cache does not grow."""
 
 

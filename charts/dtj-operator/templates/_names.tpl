@@ -1,0 +1,57 @@
+{{- define "dtj.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* The release's name alone where it says what this is, else with the chart's behind it. */ -}}
+{{- define "dtj.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains (include "dtj.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "dtj.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dtj.serviceAccount" -}}
+{{- .Values.serviceAccount.name | default (ternary (include "dtj.fullname" .) "default" .Values.serviceAccount.create) -}}
+{{- end -}}
+
+{{- define "dtj.selector" -}}
+app.kubernetes.io/name: {{ include "dtj.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "dtj.labels" -}}
+{{ include "dtj.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "dtj.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* What the operator does with jobs and their children, in every namespace it works in. */ -}}
+{{- define "dtj.workRules" -}}
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs]
+  verbs: [get, list, watch, delete] # delete: ttlSecondsAfterFinished
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs/status]
+  verbs: [patch]
+- apiGroups: [dtj.dev]
+  resources: [distributedtrainingjobs/finalizers]
+  verbs: [update] # asked of whoever sets blockOwnerDeletion, where OwnerReferencesPermissionEnforcement is on
+- apiGroups: [""]
+  resources: [pods, services]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
