@@ -33,7 +33,9 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
                 options.provider, options.name, nodes=options.nodes, port=options.port, kubeconfig=options.kubeconfig
             )
         case "down":
-            providers.attach(options.provider, options.name).down() if options.provider != "embedded" else _down(options)
+            providers.attach(options.provider, options.name).down() if options.provider != "embedded" else _down(
+                options
+            )
         case "status":
             return _status(options)
         case "kubeconfig":

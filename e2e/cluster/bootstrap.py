@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import binaries, cgroups, control_plane, kubeconfig, machine, network, node, pause, volumes
+from e2e.cluster import binaries, cgroups, control_plane, kubeconfig, machine, network, node, scratch_image, volumes
 from e2e.cluster.api import Api, wait_until
 from e2e.cluster.audit import POLICY
 from e2e.cluster.machine import Machine
@@ -22,7 +22,7 @@ LOST_AFTER_SECONDS = 16
 
 STARTED_LIMIT = 30.0
 FORWARD = Path(__file__).with_name("forward.py")
-AT = control_plane.Endpoints(2379, 2380, 6443, "0.0.0.0", network.CONTROL_ADDRESS)  # noqa: S104
+AT = control_plane.Endpoints(2379, 2380, 6443, network.CONTROL_ADDRESS, network.CONTROL_ADDRESS)
 SERVER_NAMES = (
     "localhost", "127.0.0.1", network.CONTROL_ADDRESS, control_plane.FIRST_SERVICE, "kubernetes", "kubernetes.default",
     "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
@@ -57,7 +57,7 @@ def programs() -> dict[str, Path]:
 
 def pause_image() -> Path:
     """The sandbox image's archive."""
-    return pause.archive(node.PAUSE)
+    return scratch_image.archive("pause", node.PAUSE)
 
 
 def keys(directory: Path, port: int, nodes: tuple[str, ...]) -> Keys:
@@ -108,7 +108,9 @@ def start_controllers(control: Machine, found: dict[str, Path], made: Keys) -> N
         "kube-controller-manager",
         *control_plane.controllers(manager, config, made.authority, signing, LOST_AFTER_SECONDS),
     )
-    control.start("kube-scheduler", *control_plane.scheduler(found["kube-scheduler"], made.kubeconfig("kube-scheduler")))
+    control.start(
+        "kube-scheduler", *control_plane.scheduler(found["kube-scheduler"], made.kubeconfig("kube-scheduler"))
+    )
     corefile = control.directory / "Corefile"
     corefile.write_text(node.corefile(made.kubeconfig("coredns")))
     control.start("coredns", found["coredns"], "-conf", corefile)
@@ -163,7 +165,10 @@ def boot_node(cluster: str, host: NodeHost, computer: Machine) -> None:
     host.socket.unlink(missing_ok=True)
     start_process(host, computer, "containerd")
     wait_until(
-        host.socket.exists, STARTED_LIMIT, lambda: f"containerd did not start: {machine.last_words(computer.log('containerd'))}", 0.02
+        host.socket.exists,
+        STARTED_LIMIT,
+        lambda: f"containerd did not start: {machine.last_words(computer.log('containerd'))}",
+        0.02,
     )
 
 
@@ -207,7 +212,15 @@ def wait_dns(cluster: str, control: Machine) -> None:
         f"07636c7573746572056c6f63616c0000010001'), ('{network.CONTROL_ADDRESS}', 53)); "
         "a = s.recv(512); raise SystemExit(a[3] & 15 or not a[7])"
     )
-    inside = ["nsenter", f"--net={network.NAMED / network.control_namespace(cluster)}", sys.executable, "-I", "-S", "-c", question]
+    inside = [
+        "nsenter",
+        f"--net={network.NAMED / network.control_namespace(cluster)}",
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        question,
+    ]
     wait_until(
         lambda: subprocess.run(inside, capture_output=True, check=False).returncode == 0,
         STARTED_LIMIT,

@@ -49,8 +49,11 @@ def make(group: str) -> None:
 
 
 def remove(group_prefix: str) -> None:
-    """Remove every group whose name begins so, with all below; what still runs inside is killed."""
-    for root in [ROOT] if unified() else _v1_roots():
+    """Remove every group whose name begins so, with all below; what still runs inside is killed.
+
+    On a hybrid host runc makes groups below `unified` as well.
+    """
+    for root in [ROOT] if unified() else [*_v1_roots(), ROOT / "unified"]:
         for group in root.glob(f"{group_prefix}*"):
             _remove_tree(group)
 
@@ -66,7 +69,9 @@ def _remove_tree(group: Path) -> None:
         if group.exists():
             _kill(group)
             if time.monotonic() > deadline:
-                raise ClusterError(f"The control group {group} cannot be removed: end the processes in it, then run down again.")
+                raise ClusterError(
+                    f"The control group {group} cannot be removed: end its processes, then run down again."
+                )
             time.sleep(0.05)
 
 
@@ -101,11 +106,14 @@ def _delegate() -> None:
             control.write_text(request)
         except OSError as error:
             raise ClusterError(
-                f"The cgroup controllers {', '.join(sorted(wanted))} cannot be turned on in {control} ({error.strerror}): "
+                f"The cgroup controllers {', '.join(sorted(wanted))} cannot be turned on in {control} "
+                f"({error.strerror}): "
                 "run on a virtual machine or in a privileged container with its own cgroup namespace."
             ) from None
 
 
 def _v1_roots() -> list[Path]:
     """The mount of each v1 controller; `unified` of a hybrid host has none."""
-    return [root for root in ROOT.iterdir() if root.is_dir() and root.name != "unified" and (root / "cgroup.procs").exists()]
+    return [
+        root for root in ROOT.iterdir() if root.is_dir() and root.name != "unified" and (root / "cgroup.procs").exists()
+    ]

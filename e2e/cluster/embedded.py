@@ -169,7 +169,9 @@ class EmbeddedCluster:
             status = host.status()
             if not status:
                 found.append(f"Machine {host.name} is down.")
-            found += [f"{process} on {host.name} ended with {code}." for process, code in status.items() if code is not None]
+            found += [
+                f"{process} on {host.name} ended with {code}." for process, code in status.items() if code is not None
+            ]
         if not found and not self.api.ready():
             found.append("The API server is not ready.")
         return found

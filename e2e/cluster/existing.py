@@ -42,7 +42,12 @@ class ExistingCluster:
 
     def shared_volume(self, namespace: str, name: str) -> None:
         """A ReadWriteMany claim of the default storage class; whether one serves it is that cluster's affair."""
-        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+        self.kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        )
         claim = volumes.claim(namespace, name, storage_class="")
         self.kubectl("apply", "-f", "-", stdin=json.dumps(claim))
 

@@ -49,7 +49,7 @@ class Init:
         self.children: dict[str, Child] = {}
         for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
             with contextlib.suppress(OSError):
-                os.set_inheritable(descriptor, descriptor <= 2)  # noqa: PLR2004
+                os.set_inheritable(descriptor, descriptor <= 2)
         self.server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.server.bind(path)
         self.server.listen(16)

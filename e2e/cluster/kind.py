@@ -65,7 +65,9 @@ class KindCluster:
         if ref in listed:
             return
         with archive.open("rb") as content:
-            output = subprocess.run([*within, "import", "-"], stdin=content, capture_output=True, check=True).stdout.decode()
+            output = subprocess.run(
+                [*within, "import", "-"], stdin=content, capture_output=True, check=True
+            ).stdout.decode()
         names = images_on_nodes.UNPACKED.findall(output)
         if not names:
             raise ClusterError(f"{archive} gave kind's node {container} no image: {output.strip() or 'no output'}")
@@ -128,7 +130,9 @@ def demand_docker() -> None:
     """ClusterError where docker or kind cannot be used."""
     for program, source in (("docker", "install Docker Engine"), ("kind", "install it (kind.sigs.k8s.io)")):
         if not shutil.which(program):
-            raise ClusterError(f"--provider kind needs {program}, which is not on PATH: {source}, or use --provider embedded.")
+            raise ClusterError(
+                f"--provider kind needs {program}, which is not on PATH: {source}, or use --provider embedded."
+            )
     done = subprocess.run(["docker", "info"], capture_output=True, text=True, check=False)
     if done.returncode:
         words = (done.stderr.strip().splitlines() or ["no answer"])[-1]

@@ -73,7 +73,9 @@ class Machine:
 
     def wait_for_init(self) -> None:
         """Until init takes orders."""
-        wait_until(lambda: self.init_pid() is not None, START_LIMIT, lambda: f"Machine {self.name} did not start.", 0.01)
+        wait_until(
+            lambda: self.init_pid() is not None, START_LIMIT, lambda: f"Machine {self.name} did not start.", 0.01
+        )
 
     def demand_running(self) -> None:
         """ClusterError with the last words of a process that has ended."""

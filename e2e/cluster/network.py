@@ -73,7 +73,13 @@ def build(cluster: str, nodes: int) -> None:
     for index in range(1, nodes + 1):
         node = NodeAddress(index)
         inside = ["link set lo up", f"addr add {node.address}/24 dev eth0", "link set eth0 up"]
-        _ip("-n", node_namespace(cluster, index), "-batch", "-", stdin=[*inside, f"route add default via {CONTROL_ADDRESS}"])
+        _ip(
+            "-n",
+            node_namespace(cluster, index),
+            "-batch",
+            "-",
+            stdin=[*inside, f"route add default via {CONTROL_ADDRESS}"],
+        )
         _forward(node_namespace(cluster, index))
 
 
@@ -121,7 +127,9 @@ def _kill_members(name: str, inode: int) -> None:
     deadline = time.monotonic() + KILL_LIMIT
     while pids := members(inode):
         if time.monotonic() > deadline:
-            raise ClusterError(f"Processes {pids} in network namespace {name} do not die: end them by hand, then run down again.")
+            raise ClusterError(
+                f"Processes {pids} in network namespace {name} do not die: end them by hand, then run down again."
+            )
         for pid in pids:
             with contextlib.suppress(OSError):
                 handle = os.pidfd_open(pid)

