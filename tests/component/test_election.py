@@ -1,0 +1,81 @@
+"""Leader election on real leases, with short terms."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.runtime.election import Elector, Terms
+from tests.support.apiserver import ApiServer, Answer
+
+TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05)
+numbers = itertools.count()
+
+
+@pytest.fixture
+async def electors(api_server: ApiServer):
+    """Makes electors; the token says which one is which to the server."""
+    tasks, clients = [], []
+
+    async def make(name: str) -> Elector:
+        connection = Connection(server=api_server.url, token=Token(name))
+        client = await HttpClient(connection, user_agent=f"dtj-operator/{name}").__aenter__()
+        clients.append(client)
+        elector = Elector(
+            client, namespace="dtj-system", name="dtj-operator", identity=name, observe=lambda _leads: None, terms=TERMS
+        )
+        tasks.append(asyncio.create_task(elector.run()))
+        return elector
+
+    yield make
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for client in clients:
+        await client.__aexit__(None, None, None)
+
+
+async def test_the_first_leads_although_there_is_no_lease_yet_and_the_second_waits(electors):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    second = await electors("two")
+    await asyncio.sleep(2.5)
+    assert first.valid()
+    assert not second.leading.is_set()
+
+
+async def test_a_released_lease_is_taken_over_at_once(electors):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    second = await electors("two")
+    await asyncio.sleep(0.3)
+    await first.release()
+    assert not first.valid()
+    await asyncio.wait_for(second.leading.wait(), 1)
+
+
+async def test_a_dead_leader_is_replaced_after_its_lease_and_not_before(electors, api_server):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    second = await electors("two")
+    await asyncio.sleep(0.3)
+    began = asyncio.get_running_loop().time()
+    api_server.bury("one")
+    await asyncio.wait_for(second.leading.wait(), 5)
+    assert asyncio.get_running_loop().time() - began > TERMS.lease - 0.5
+
+
+async def test_a_leader_that_cannot_renew_stops_before_another_may_start(electors, api_server):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    second = await electors("two")
+    await asyncio.sleep(0.3)
+    api_server.faults.add(lambda request: request.token == "one", Answer(503), times=1000)
+    await asyncio.wait_for(first.lost.wait(), 3)
+    assert not first.valid()
+    assert not second.leading.is_set()
+    await asyncio.wait_for(second.leading.wait(), 5)

@@ -1,0 +1,135 @@
+"""Reflector, resync and kopf as sources of a shelf."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from dtj_operator.app.kopf_source import KopfSource
+from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.kube.resources import JOBS, PODS
+from dtj_operator.runtime.reflector import Reflector
+from dtj_operator.runtime.resync import Resync
+from dtj_operator.runtime.shelf import Shelf
+from dtj_operator.runtime.source import Key
+from tests.support.apiserver import ApiServer
+
+
+class Names(Shelf[str]):
+    """What is known, by name."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            view=lambda raw: str(raw["metadata"]["name"]),
+            key=lambda raw: Key(raw["metadata"]["namespace"], "all"),
+            changed=lambda _key: None,
+            matters=lambda _old, _new: True,
+        )
+
+    def known(self) -> set[str]:
+        return {name for _, name in self.all()}
+
+    async def become(self, *names: str, seconds: float = 5.0) -> None:
+        async with asyncio.timeout(seconds):
+            while self.known() != set(names):
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def connection(api_server: ApiServer) -> Connection:
+    return Connection(server=api_server.url, token=Token("operator"))
+
+
+@pytest.fixture
+async def client(connection: Connection):
+    async with HttpClient(connection, user_agent="dtj-operator/test") as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def running(work: Any):
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def pod(server: ApiServer, name: str, *, label: str = "train") -> None:
+    metadata = {"name": name, "labels": {"dtj.dev/job-name": label} if label else {}}
+    server.create("pods", {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+
+
+def job(server: ApiServer, name: str) -> None:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    server.create(JOBS.plural, {"metadata": {"name": name}, "spec": {"replicaSpecs": {"worker": {"template": template}}}})
+
+
+async def test_a_reflector_knows_what_was_there_and_what_comes_and_goes(client, api_server):
+    names = Names()
+    pod(api_server, "a")
+    pod(api_server, "foreign", label="")
+    async with running(Reflector(client, PODS, None, names, labels="dtj.dev/job-name").run()):
+        await names.become("a")
+        pod(api_server, "b")
+        await names.become("a", "b")
+        api_server.delete("pods", "default", "a", grace_seconds=0)
+        await names.become("b")
+
+
+async def test_a_deletion_during_a_broken_stream_is_found_by_the_list_that_follows_410(client, api_server):
+    names = Names()
+    pod(api_server, "a")
+    pod(api_server, "b")
+    async with running(Reflector(client, PODS, None, names).run()):
+        await names.become("a", "b")
+        lost = api_server.drop_events(lambda _commit: True)
+        api_server.delete("pods", "default", "a", grace_seconds=0)
+        lost()
+        api_server.forget_history()
+        api_server.break_streams("pods")
+        await names.become("b")
+
+
+async def test_a_resync_finds_a_deletion_that_the_stream_has_lost(client, api_server):
+    names = Names()
+    pod(api_server, "a")
+    async with running(Reflector(client, PODS, None, names).run()):
+        await names.become("a")
+        api_server.drop_events(lambda _commit: True)
+        api_server.delete("pods", "default", "a", grace_seconds=0)
+        await asyncio.sleep(0.05)
+        assert names.known() == {"a"}
+        resync = Resync(client, [(PODS, names, "")], [None])
+        assert not resync.fresh
+        await resync.once()
+        assert names.known() == set()
+        assert resync.fresh
+
+
+@pytest.mark.parametrize("namespaces", [(), ("default",)])
+async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namespaces):
+    names, relisted = Names(), []
+    job(api_server, "old")
+    source = KopfSource(
+        connection,
+        user_agent="dtj-operator/test",
+        namespaces=namespaces,
+        sink=names,
+        relisted=lambda: relisted.append(True),
+    )
+    async with running(source.run()):
+        await names.become("old", seconds=10)
+        job(api_server, "new")
+        await names.become("old", "new")
+        api_server.delete(JOBS.plural, "default", "old")
+        await names.become("new")
+    assert relisted
+    assert api_server.log.writes("dtj-operator/") == []
+    agents = {request.user_agent for request in api_server.log.requests}
+    assert agents == {"dtj-operator/test"}

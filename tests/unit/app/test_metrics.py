@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from typing import Any
+
+from dtj_operator.app.metrics import Metrics
+
+
+def status(*conditions: str, **rest: Any) -> dict[str, Any]:
+    return {"conditions": [{"type": kind, "status": "True", "reason": f"{kind}Reason"} for kind in conditions], **rest}
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+def test_a_job_counts_once_however_often_its_status_is_written():
+    metrics = Metrics()
+    metrics.status_changed({}, status("Created"))
+    metrics.status_changed(status("Created"), status("Created", "Running"))
+    metrics.status_changed(status("Created", "Running"), status("Created", "Failed"))
+    metrics.status_changed(status("Created", "Failed"), status("Created", "Failed"))
+    assert value(metrics, "dtj_jobs_created_total") == 1
+    assert value(metrics, "dtj_jobs_failed_total", reason="FailedReason") == 1
+    assert value(metrics, "dtj_jobs_succeeded_total") == 0
+
+
+def test_restarts_count_by_cause_and_only_what_is_new():
+    metrics = Metrics()
+    metrics.status_changed(
+        status(restarts={"byCause": {"Killed": 3}}), status(restarts={"byCause": {"Killed": 5, "Evicted": 1}})
+    )
+    assert value(metrics, "dtj_restarts_total", cause="Killed") == 2
+    assert value(metrics, "dtj_restarts_total", cause="Evicted") == 1
+
+
+def test_a_recovery_is_observed_once():
+    metrics = Metrics()
+    opened = status(lastIncident={"time": "t"})
+    closed = status(lastIncident={"time": "t", "recoverySeconds": 1.5})
+    metrics.status_changed(opened, closed)
+    metrics.status_changed(closed, {**closed, "workers": "2/2"})
+    assert value(metrics, "dtj_recovery_seconds_count") == 1
+    assert value(metrics, "dtj_recovery_seconds_sum") == 1.5
+
+
+def test_the_gauge_of_jobs_is_computed_when_asked():
+    metrics = Metrics()
+    statuses = [{"phase": "Running"}, {}]
+    metrics.show_jobs(statuses)
+    assert value(metrics, "dtj_jobs", phase="Running") == 1
+    statuses.append({"phase": "Running"})
+    assert value(metrics, "dtj_jobs", phase="Running") == 2
+    assert value(metrics, "dtj_jobs", phase="Pending") == 1

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from dtj_operator.app.settings import Address, Settings, SettingsProblem, parser, settings_from
+
+
+def settings(*arguments: str, **environment: str) -> Settings:
+    return settings_from(parser().parse_args(["run", *arguments]), environment)
+
+
+def test_without_any_setting_the_defaults_hold():
+    assert settings() == Settings()
+
+
+def test_every_flag_is_also_an_environment_variable():
+    by_flag = settings(
+        "--kubeconfig=/k", "--namespace=a", "--namespace=b", "--no-leader-elect", "--workers=3", "--kube-api-qps=20",
+        "--kube-api-burst=40", "--metrics-bind-address=:9090", "--health-probe-bind-address=0", "--no-progress",
+        "--log-format=json", "--log-level=debug",
+    )  # fmt: skip
+    by_environment = settings(
+        DTJ_OPERATOR_KUBECONFIG="/k", DTJ_OPERATOR_NAMESPACE="a,b", DTJ_OPERATOR_LEADER_ELECT="false",
+        DTJ_OPERATOR_WORKERS="3", DTJ_OPERATOR_KUBE_API_QPS="20", DTJ_OPERATOR_KUBE_API_BURST="40",
+        DTJ_OPERATOR_METRICS_BIND_ADDRESS=":9090", DTJ_OPERATOR_HEALTH_PROBE_BIND_ADDRESS="0",
+        DTJ_OPERATOR_PROGRESS="no", DTJ_OPERATOR_LOG_FORMAT="json", DTJ_OPERATOR_LOG_LEVEL="debug",
+    )  # fmt: skip
+    assert by_flag == by_environment
+    assert by_flag.metrics == Address("0.0.0.0", 9090)
+    assert by_flag.health is None
+
+
+def test_the_flag_wins():
+    assert settings("--workers=3", DTJ_OPERATOR_WORKERS="5").workers == 3
+    assert settings("--leader-elect", DTJ_OPERATOR_LEADER_ELECT="false").leader_elect
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--workers=many", r"--workers \(DTJ_OPERATOR_WORKERS\) is 'many': give a number"),
+        ("--workers=0", "at least 1"),
+        ("--kube-api-qps=nan", "give a number"),
+        ("--metrics-bind-address=here", "give HOST:PORT"),
+        ("--metrics-bind-address=:99999", "give HOST:PORT"),
+        ("--log-format=xml", "give one of text, json"),
+        ("--no-such-flag", "unrecognized arguments"),
+    ],
+)
+def test_nonsense_is_refused_in_a_sentence(argument, words):
+    with pytest.raises(SettingsProblem, match=words):
+        settings(argument)

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dtj_operator.kube.connection import Connection, ConnectionProblem, from_service_account, load
+
+
+def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> str:
+    config = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
+        "clusters": [{"name": "c", "cluster": cluster or {"server": "https://127.0.0.1:6443/"}}],
+        "users": [{"name": "u", "user": {"token": "secret"} if user is None else user}],
+    }
+    path = folder / "config"
+    path.write_text(yaml.safe_dump(config))
+    return str(path)
+
+
+def test_a_kubeconfig_gives_server_namespace_and_token(tmp_path):
+    connection = load(kubeconfig(tmp_path), {})
+    assert connection.server == "https://127.0.0.1:6443"
+    assert connection.namespace == "team"
+    assert connection.token.current() == "secret"
+
+
+def test_certificates_may_be_inline_or_files_beside_the_kubeconfig(tmp_path):
+    (tmp_path / "key.pem").write_bytes(b"KEY")
+    user = {"client-certificate-data": base64.b64encode(b"CERT").decode(), "client-key": "key.pem"}
+    connection = load(kubeconfig(tmp_path, user=user), {})
+    assert (connection.certificate, connection.private_key) == (b"CERT", b"KEY")
+
+
+def test_the_flag_wins_over_the_environment(tmp_path):
+    assert load(kubeconfig(tmp_path), {"KUBECONFIG": "/nowhere"}).namespace == "team"
+
+
+def test_of_several_files_the_first_that_exists_is_read(tmp_path):
+    assert load(None, {"KUBECONFIG": f"/nowhere:{kubeconfig(tmp_path)}"}).namespace == "team"
+
+
+def test_a_token_file_is_read_again(tmp_path):
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    token = load(kubeconfig(tmp_path, user={"tokenFile": str(file)}), {}).token
+    assert token.current() == "first"
+    file.write_text("second\n")
+    assert token.current() == "first"
+    token.forget()
+    assert token.current() == "second"
+
+
+def test_a_pod_uses_its_service_account(tmp_path):
+    for name, text in {"token": "t", "namespace": "dtj-system", "ca.crt": "PEM"}.items():
+        (tmp_path / name).write_text(text)
+    environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
+    connection = from_service_account(environment, tmp_path)
+    assert connection.server == "https://[fd00::1]:443"
+    assert (connection.namespace, connection.token.current(), connection.ca) == ("dtj-system", "t", b"PEM")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "words"),
+    [
+        (None, {"exec": {"command": "aws"}}, "needs an exec plugin"),
+        (None, {"username": "me", "password": "x"}, "has a password"),
+        (None, {"client-certificate-data": "Q0VSVA=="}, "both a client certificate and its key"),
+        ({"server": "127.0.0.1"}, None, "no http or https server address"),
+        ({"server": "https://x", "certificate-authority": "missing.crt"}, None, "cannot be read from"),
+    ],
+)
+def test_what_cannot_work_is_told_in_a_sentence(tmp_path, cluster, user, words):
+    with pytest.raises(ConnectionProblem, match=words):
+        load(kubeconfig(tmp_path, cluster=cluster, user=user), {})
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path):
+    with pytest.raises(ConnectionProblem, match=r"nothing.yaml does not exist: check KUBECONFIG"):
+        load(str(tmp_path / "nothing.yaml"), {})
+
+
+def test_no_cluster_at_all_says_what_to_set(tmp_path):
+    with pytest.raises(ConnectionProblem, match="set KUBECONFIG or --kubeconfig"):
+        load(None, {"HOME": str(tmp_path)})
+
+
+def test_plain_http_needs_no_tls():
+    assert Connection(server="http://127.0.0.1:1").ssl_context() is None

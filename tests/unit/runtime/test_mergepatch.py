@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtj_operator.runtime.mergepatch import applied, difference
+
+values = st.recursive(
+    st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
+    lambda inner: st.dictionaries(st.text(max_size=2), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(max_size=2), values, max_size=4)
+
+
+@given(objects, objects)
+def test_applying_the_difference_gives_the_new_value(old, new):
+    assert applied(old, difference(old, new)) == new
+
+
+@given(objects)
+def test_equal_values_need_no_patch(value):
+    assert difference(value, value) == {}
+
+
+def test_what_has_gone_is_removed_by_name():
+    assert difference({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2}}) == {"a": None, "b": {"c": None}}
+
+
+def test_a_null_counts_as_missing():
+    assert difference({}, {"a": None}) == {}
