@@ -1,0 +1,143 @@
+"""One small cluster with an operator in it, in fast time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final, Self
+
+from tests.support.apiserver import ApiServer, Cut
+from tests.support.fasttime import FastClock
+from tests.support.kubelet import Kubelet
+from tests.support.operator_process import USER_AGENT, OperatorProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.apiserver import Object
+    from tests.support.apiserver.log import Request
+
+SPEED: Final = 20.0
+"""Seconds of the world in a real second: the second that counts are held takes 50 ms, and the shortest timeout of
+
+the operator's client (5 s) still is 250 ms, longer than a busy machine stalls.
+"""
+JOB: Final = "train"
+NAMESPACE: Final = "default"
+POLL_SECONDS: Final = 0.01
+PATIENCE_SECONDS: Final = 8.0
+"""Real seconds: how long a world may take to reach what it was told to."""
+
+
+class NotReached(Exception):  # noqa: N818 - a finding, not a mistake of this program
+    """What was waited for did not come; the message says what, and how things stand."""
+
+
+class World:
+    """API server, kubelet, clock and operators; leaves nothing behind."""
+
+    def __init__(self) -> None:
+        """Nothing runs before it is entered."""
+        self.clock = FastClock(SPEED)
+        self.server = ApiServer(now=self.clock.now)
+        self.kubelet = Kubelet(self.server)
+        self.operators: list[OperatorProcess] = []
+        self._stack = contextlib.AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """Start server and kubelet; operators are started by `start_operator`."""
+        await self._stack.enter_async_context(self.server)
+        await self._stack.enter_async_context(self.kubelet)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End everything."""
+        for operator in self.operators:
+            operator.kill()
+        for operator in self.operators:
+            await operator.ended()
+        await self._stack.aclose()
+
+    # operators ---------------------------------------------------------------------------
+
+    def start_operator(self) -> OperatorProcess:
+        """Start one more operator."""
+        operator = OperatorProcess(self.server, self.clock).start()
+        self.operators.append(operator)
+        return operator
+
+    def crash(self) -> None:
+        """`kill -9` all operators that run, and start a new one."""
+        for operator in self.operators:
+            operator.kill()
+        self.start_operator()
+
+    def crash_at_write(self, n: int, *, after_commit: bool) -> Callable[[], bool]:
+        """Crash at the operator's n-th write from now (0 = the next); the answer tells whether it has happened."""
+        rule = self.server.faults.on_write(n, Cut(after_commit, first=self.crash), user_agent=USER_AGENT)
+        return lambda: rule.hits > 0
+
+    def writes(self) -> list[Request]:
+        """The operators' writes so far, elections left out."""
+        return self.server.log.writes(USER_AGENT)
+
+    # the job -----------------------------------------------------------------------------
+
+    @property
+    def job(self) -> Object | None:
+        """The job as it is stored."""
+        return self.server.get("distributedtrainingjobs", NAMESPACE, JOB)
+
+    @property
+    def status(self) -> Object:
+        """The job's status; empty when there is none."""
+        found = self.job
+        return (found or {}).get("status") or {}
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition of the job is True, and the status speaks of the present spec."""
+        found = self.job
+        if found is None or self.status.get("observedGeneration") != found["metadata"]["generation"]:
+            return False
+        return any(
+            entry["type"] == condition and entry["status"] == "True" for entry in self.status.get("conditions", [])
+        )
+
+    def pods(self) -> list[Object]:
+        """All pods."""
+        return self.server.list("pods", NAMESPACE)
+
+    def apply(self, job: Object) -> None:
+        """Create a job."""
+        self.server.create("distributedtrainingjobs", job, NAMESPACE)
+
+    def change(self, patch: Object) -> None:
+        """Merge-patch the job."""
+        self.server.patch("distributedtrainingjobs", NAMESPACE, JOB, patch)
+
+    # waiting -----------------------------------------------------------------------------
+
+    async def until(self, reached: Callable[[], bool], what: str) -> None:
+        """Wait until something holds; raises NotReached."""
+        loop = asyncio.get_running_loop()
+        gives_up = loop.time() + PATIENCE_SECONDS
+        while not reached():
+            if loop.time() > gives_up:
+                raise NotReached(f"{what} was not reached within {PATIENCE_SECONDS:.0f} s; {self.describe()}")
+            await asyncio.sleep(POLL_SECONDS)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let so many seconds of the world go by."""
+        await asyncio.sleep(seconds / SPEED)
+
+    def describe(self) -> str:
+        """How things stand, in one line."""
+        pods = ", ".join(
+            f"{pod['metadata']['name']} {pod['status'].get('phase')}"
+            f"{' (deleting)' if pod['metadata'].get('deletionTimestamp') else ''}"
+            for pod in self.pods()
+        )
+        errors = "; ".join(f"{operator.token}: {operator.error!r}" for operator in self.operators if operator.error)
+        last = ", ".join(request.target for request in self.writes()[-5:])
+        phase = f"{self.status.get('phase')} ({self.status.get('message')})" if self.job else "absent"
+        return f"job {phase}; pods: {pods or 'none'}; last writes: {last or 'none'}; errors: {errors or 'none'}"

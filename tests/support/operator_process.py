@@ -1,0 +1,132 @@
+"""The real operator in a thread of its own, which can be killed as with `kill -9`.
+
+The thread has its own event loop, and like a process it shares nothing with others but the API server. `kill`
+is abrupt: from that moment nothing that the operator still sends arrives (`ApiServer.bury`), so whatever
+clean-up its tasks attempt is without effect, and all its memory is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from dtj_operator.app.operator import Operator
+from dtj_operator.app.settings import Settings
+from dtj_operator.kube.connection import Connection, Token
+from tests.support.fasttime import FastClock, FastLoop
+
+if TYPE_CHECKING:
+    from tests.support.apiserver import ApiServer
+
+USER_AGENT: Final = "dtj-operator/"
+QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=False)
+"""No elections, no ports, no questions to pods."""
+PATIENCE_SECONDS: Final = 10.0
+"""Real seconds for a start or an end; only a broken operator needs them."""
+
+_numbers = count(1)
+
+
+class OperatorProcess:
+    """One operator, from its start to its end."""
+
+    def __init__(self, server: ApiServer, clock: FastClock, *, settings: Settings = QUIET) -> None:
+        """It runs in the time of `clock`; each has a bearer token of its own, which is also its thread's name."""
+        self.server = server
+        self.token = f"operator-{next(_numbers)}"
+        self.error: BaseException | None = None
+        """Why it ended, when it was not told to."""
+        self._clock = clock
+        self._settings = settings
+        self._killed = False
+        self._loop = FastLoop(clock.speed)
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._main, name=self.token, daemon=True)
+
+    def start(self) -> OperatorProcess:
+        """Start it; it becomes ready by itself."""
+        self._thread.start()
+        return self
+
+    def kill(self) -> None:
+        """`kill -9`: at once, without waiting, from any thread."""
+        self._killed = True
+        self.server.bury(self.token)
+        self._from_outside(self._cancel_everything)
+
+    def terminate(self) -> None:
+        """SIGTERM: finish what has begun, then end."""
+        self._from_outside(self._stop.set)
+
+    async def ended(self) -> None:
+        """Wait until the thread is gone."""
+        await asyncio.to_thread(self._thread.join, PATIENCE_SECONDS)
+        if self._thread.is_alive():
+            message = f"{self.token} has not ended within {PATIENCE_SECONDS:.0f} s"
+            raise TimeoutError(message)
+
+    async def ready(self) -> None:
+        """Wait until it knows everything that exists; raises what ended it before."""
+        waited = await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS)
+        if self.error is not None:
+            raise self.error
+        if not waited:
+            message = f"{self.token} was not ready within {PATIENCE_SECONDS:.0f} s"
+            raise TimeoutError(message)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs and has not been killed."""
+        return self._thread.is_alive() and not self._killed
+
+    def _from_outside(self, act: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
+            self._loop.call_soon_threadsafe(act)  # type: ignore[arg-type]
+
+    def _cancel_everything(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._operate())
+        except asyncio.CancelledError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks
+            self.error = None if self._killed else error
+        finally:
+            self._ready.set()
+            self._cancel_everything()
+            left = asyncio.all_tasks(self._loop)
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=PATIENCE_SECONDS))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+    async def _operate(self) -> None:
+        connection = replace(_connection(self.server.url), token=Token(self.token))
+        operator = Operator(self._settings, connection, lost=self._lose, clock=self._clock)
+        telling = asyncio.create_task(self._tell_ready(operator))
+        try:
+            await operator.run(self._stop)
+        finally:
+            telling.cancel()
+
+    async def _tell_ready(self, operator: Operator) -> None:
+        await operator.ready.wait()
+        self._ready.set()
+
+    def _lose(self) -> None:
+        logging.getLogger(__name__).info("leadership lost", extra={"operator": self.token})
+
+
+def _connection(url: str) -> Connection:
+    return Connection(server=url)
