@@ -45,22 +45,25 @@ class Job:
     status: JobStatus
     problem: str = ""
     """Why the spec cannot be read, in one sentence; then `spec` is empty."""
+    status_readable: bool = True
+    """Whether `status` is what stands in the API; if not, it must not be overwritten."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Job:
-        """Read the API's JSON. Never raises for an object that the API server has accepted:
-        a spec or status that an older schema let through ends up in `problem`."""
+        """Read the API's JSON. Never raises for an object that the API server has accepted: a
+        spec that an older schema let through ends up in `problem`."""
         meta = raw.get("metadata") or {}
-        problem = ""
+        problem, status_readable = "", True
         try:
             spec = JobSpec.model_validate(raw.get("spec") or {})
         except ValidationError as error:
-            spec, problem = _NOTHING, f"spec cannot be read: {_first(error)}"
+            problem = f"spec cannot be read: {_first(error)}"
+            manager = (raw.get("spec") or {}).get("managedBy")
+            spec = _NOTHING.model_copy(update={"managed_by": str(manager or "")})
         try:
             status = JobStatus.model_validate(raw.get("status") or {})
-        except ValidationError as error:
-            status = JobStatus()
-            problem = problem or f"status cannot be read: {_first(error)}"
+        except ValidationError:
+            status, status_readable = JobStatus(), False
         return cls(
             name=meta.get("name", ""),
             namespace=meta.get("namespace", ""),
@@ -72,6 +75,7 @@ class Job:
             spec=spec,
             status=status,
             problem=problem,
+            status_readable=status_readable,
         )
 
     @property

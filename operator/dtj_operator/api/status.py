@@ -118,6 +118,7 @@ class Root(WireModel):
     node: str = Field("", description="Node of the pod.")
     exit_code: int | None = Field(None, description="Exit code of its main container, if it ended.")
     cause: Cause = Field(description="Cause that this failure alone would have.")
+    evidence: bool = Field(False, description="Whether a disruption is proven.")
     rank: int = Field(description="How likely this is the root; smaller is likelier.")
     standing: str = Field(description="Charged, Proven (free) or Unproven (free, 10 in a row).")
     rule: int | None = Field(None, description="Index of the failure rule that matches.")

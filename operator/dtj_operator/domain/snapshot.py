@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dtj_operator.api.resource import Job
+    from dtj_operator.api.status import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,11 @@ class Trouble:
     message: str
     """The API server's own words."""
     since: datetime
+    """When the write was refused for the first time."""
+    tried_at: datetime | None = None
+    """When it was refused last; None means `since`."""
+    generation: int = 0
+    """Generation of the job at that time; a newer spec is tried at once. 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +126,5 @@ class Snapshot:
     service: Service | None = None
     troubles: tuple[Trouble, ...] = ()
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
+    progress: Progress | None = None
+    """The latest answer of the success pod's /status, if it was asked."""

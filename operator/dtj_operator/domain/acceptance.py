@@ -1,0 +1,58 @@
+"""The first look at a job: it exists, and what its owner should know before it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.build.pod import overridden
+from dtj_operator.domain.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+
+
+def accepted(draft: Draft) -> None:
+    """Record the job once, and warn about what its spec implies."""
+    if draft.holds(ConditionType.CREATED):
+        return
+    draft.choose_strategy()
+    draft.set_true(ConditionType.CREATED, Reason.JOB_CREATED, "The job was accepted.")
+    draft.note(EventReason.CREATED, f"Accepted: {_shape(draft)}.")
+    if without_checkpoints(draft):
+        draft.warn(
+            EventReason.NO_CHECKPOINTS,
+            "spec.checkpoint.directory is empty: after any restart training begins at step 0. "
+            "Set it to a path that every pod sees, or to a gs://, s3:// or hdfs:// URI.",
+        )
+    lost = overridden(draft.job)
+    if lost:
+        draft.warn(
+            EventReason.TEMPLATE_OVERRIDDEN,
+            f"The operator sets these itself, the template's values are not used: "
+            f"{', '.join(lost)}. Remove them from the template.",
+        )
+
+
+def unreadable(draft: Draft) -> Verdict | None:
+    """A spec that an older schema let through: say so and touch nothing."""
+    if not draft.job.problem:
+        return None
+    message = f"{draft.job.problem}; correct the spec."
+    if draft.set_true(ConditionType.INVALID, Reason.INVALID, message):
+        draft.warn(EventReason.INVALID, message)
+    draft.message = message
+    return Verdict.SETTLED
+
+
+def without_checkpoints(draft: Draft) -> bool:
+    """Whether a job of several pods would lose all its work with any of them."""
+    return draft.multi_pod and not draft.spec.checkpoint.directory
+
+
+def _shape(draft: Draft) -> str:
+    roles = ", ".join(
+        f"{replica.replicas} {role}" for role, replica in draft.spec.replica_specs.items()
+    )
+    chosen = draft.strategy
+    return f"{roles}; strategy {chosen.type} ({chosen.reason})" if chosen else roles

@@ -1,0 +1,339 @@
+"""The plan in the making: one pass over one job.
+
+Policies read the snapshot through it and write what comes next into it. It lives for one call of
+`decide` and never leaves it; `draft.plan()` is the only way out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import (
+    ConditionType,
+    Reason,
+    RestartPolicy,
+    Role,
+    StrategyType,
+)
+from dtj_operator.api.status import (
+    Condition,
+    JobStatus,
+    Ledger,
+    ReplicaStatus,
+    StrategyChoice,
+    whole_second,
+)
+from dtj_operator.build.names import pod_name, worker_selector
+from dtj_operator.build.pod import main_container_name
+from dtj_operator.build.strategy import choose_strategy
+from dtj_operator.domain.plan import Action, DeletePod, Event, Plan, Urgency
+from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots, write_slots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dtj_operator.api.names import EventReason
+    from dtj_operator.api.status import OpenIncident
+    from dtj_operator.domain.snapshot import Pod, Snapshot
+
+TERMINAL = frozenset({"Succeeded", "Failed"})
+"""Pod phases that are final."""
+ROLES = frozenset(Role)
+
+
+class Draft:
+    """What is known, what was, and what comes next."""
+
+    __slots__ = (
+        "_conditions",
+        "_next_check",
+        "actions",
+        "attempt",
+        "backoff",
+        "before",
+        "completed",
+        "completion_time",
+        "evaluators",
+        "events",
+        "first_pod_time",
+        "first_running_time",
+        "held",
+        "in_place",
+        "incident",
+        "job",
+        "last_incident",
+        "main_names",
+        "message",
+        "name",
+        "now",
+        "others",
+        "phase",
+        "pods",
+        "progress",
+        "replica_statuses",
+        "restarts",
+        "role_restarts",
+        "slots",
+        "snapshot",
+        "spec",
+        "spec_hash",
+        "start_time",
+        "started",
+        "strategy",
+        "strays",
+        "wanted",
+        "workers",
+    )
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        """Sort the pods and take up the status where the last pass left it."""
+        job = snapshot.job
+        before = job.status
+        ledger = before.ledger
+        self.snapshot, self.job, self.spec, self.now = snapshot, job, job.spec, now
+        self.name, self.before = job.name, before
+        self.wanted = wanted_slots(job.spec)
+        self.main_names = {role: main_container_name(job, role) for role in job.spec.replica_specs}
+
+        self.pods: dict[Slot, Pod] = {}
+        """Pods of this job in the name of their slot."""
+        self.strays: list[Pod] = []
+        """Pods of this job whose name is not their slot's."""
+        self.others: dict[str, Pod] = {}
+        """Pods with our labels that belong to somebody else, by name."""
+        self._sort(snapshot.pods)
+
+        self.attempt = before.attempt
+        self.slots = read_slots(ledger.slots)
+        self.incident: OpenIncident | None = ledger.incident
+        self.last_incident = before.last_incident
+        self.restarts, self.backoff = before.restarts, before.backoff
+        self.completed = {
+            Slot(role, index) for role, indexes in before.completed.items() for index in indexes
+        }
+        self.in_place = {
+            Slot(role, index): count
+            for role, counts in ledger.in_place.items()
+            for index, count in counts.items()
+        }
+        self.evaluators = {one.index: one for one in ledger.evaluators}
+        self.role_restarts = {r: s.restarts for r, s in before.replica_statuses.items()}
+        self.start_time, self.completion_time = before.start_time, before.completion_time
+        self.first_pod_time = ledger.first_pod_time
+        self.first_running_time = ledger.first_running_time
+        self.started = ledger.started
+        self.strategy: StrategyChoice | None = before.strategy
+        self.spec_hash = before.spec_hash
+        self.progress = before.progress
+        self.replica_statuses: dict[Role, ReplicaStatus] = before.replica_statuses
+        self.phase, self.message, self.workers = before.phase, before.message, before.workers
+        self.held = ""
+        """Why no pod may be created in this pass; empty when pods may be."""
+
+        self.actions: list[Action] = []
+        self.events: list[Event] = []
+        self._conditions = {c.type: c for c in before.conditions}
+        self._next_check: datetime | None = None
+
+    def _sort(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod.owner_uid != self.job.uid:
+                self.others[pod.name] = pod
+            elif pod.role in ROLES and pod.name == pod_name(self.name, pod.role, pod.index):
+                self.pods[Slot(Role(pod.role), pod.index)] = pod
+            else:
+                self.strays.append(pod)
+
+    # Looking
+
+    def pod_name(self, slot: Slot) -> str:
+        """Name of the pod of a slot."""
+        return pod_name(self.name, slot.role, slot.index)
+
+    def main(self, slot: Slot) -> str:
+        """Name of the container whose end counts."""
+        return self.main_names.get(slot.role, "")
+
+    def restart_policy(self, slot: Slot) -> RestartPolicy:
+        """The role's restart policy."""
+        replica = self.spec.replica_specs.get(slot.role)
+        return replica.restart_policy if replica else RestartPolicy.ON_FAILURE
+
+    def serves(self, slot: Slot) -> bool:
+        """Whether the replica only serves others and so never completes."""
+        return slot.role is Role.PS or (
+            slot.role is Role.WORKER
+            and self.strategy is not None
+            and self.strategy.type is StrategyType.PARAMETER_SERVER
+        )
+
+    def node_lost(self, pod: Pod) -> bool:
+        """Whether the pod's node has been given up."""
+        node = self.snapshot.nodes.get(pod.node) if pod.node else None
+        return node is not None and node.lost
+
+    def current(self, slot: Slot) -> Pod | None:
+        """The pod of the slot, unless it is one of ours to replace."""
+        pod, record = self.pods.get(slot), self.slots.get(slot)
+        if pod is None or record is None or pod.attempt < record.attempt:
+            return None
+        replaced = self.evaluators.get(slot.index) if slot.role is Role.EVALUATOR else None
+        if replaced and replaced.due is None and replaced.uid == pod.uid:
+            return None
+        return pod
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has succeeded or failed, now or before."""
+        return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
+
+    @property
+    def multi_pod(self) -> bool:
+        """Whether the spec asks for more than one pod."""
+        return len(self.wanted) > 1
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition as it stands in this draft."""
+        return self._conditions.get(kind)
+
+    def holds(self, kind: ConditionType) -> bool:
+        """Whether the condition is True in this draft."""
+        condition = self._conditions.get(kind)
+        return condition is not None and condition.status == "True"
+
+    # Writing
+
+    def set_true(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
+        """The condition holds. Returns whether that is new."""
+        return self._set(kind, "True", reason, message)
+
+    def set_false(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
+        """The condition does not hold. Returns whether that is new."""
+        return self._set(kind, "False", reason, message)
+
+    def _set(self, kind: ConditionType, status: str, reason: str, message: str) -> bool:
+        old = self._conditions.get(kind)
+        reason = str(reason)
+        changed = old is None or old.status != status
+        if not changed and old and old.reason == reason and old.message == message:
+            return False
+        since = whole_second(self.now) if changed or old is None else old.last_transition_time
+        self._conditions[kind] = Condition.model_construct(
+            type=kind, status=status, reason=reason, message=message, last_transition_time=since
+        )
+        return changed
+
+    def note(self, reason: EventReason, message: str) -> None:
+        """A Normal event."""
+        self.events.append(Event("Normal", str(reason), message))
+
+    def warn(self, reason: EventReason, message: str) -> None:
+        """A Warning event."""
+        self.events.append(Event("Warning", str(reason), message))
+
+    def check_at(self, moment: datetime) -> None:
+        """Look again at that time, or earlier."""
+        if self._next_check is None or moment < self._next_check:
+            self._next_check = moment
+
+    def remove(self, pod: Pod) -> bool:
+        """Delete a pod of ours. Returns whether its name is free right after.
+
+        The API server removes a pod at once that has ended or was never bound, and one that is
+        deleted by force, which is what happens to pods on a lost node.
+        """
+        force = self.node_lost(pod)
+        if pod.deleted_at is not None and not force:
+            return False
+        self.actions.append(DeletePod(pod.name, pod.uid, force))
+        return force or not pod.node or pod.phase in TERMINAL
+
+    def renew(self, slot: Slot) -> None:
+        """From now on the slot's pod has to be of the current attempt."""
+        self.slots[slot] = SlotRecord(self.attempt, seen=False)
+        self.in_place.pop(slot, None)
+
+    def count_restart(self, role: Role, number: int = 1) -> None:
+        """One more pod of the role was replaced or restarted in place because of a failure."""
+        self.role_restarts[role] = self.role_restarts.get(role, 0) + number
+
+    def choose_strategy(self) -> None:
+        """Take the strategy anew from the spec."""
+        self.strategy = choose_strategy(self.spec)
+
+    # The way out
+
+    def plan(self) -> Plan:
+        """The status to persist, then the actions and events in their order."""
+        status = self._status()
+        before = self.before
+        if status == before:
+            return Plan(before, tuple(self.actions), tuple(self.events), Urgency.SOON, self._next_check)
+        urgency = Urgency.SOON if _hard(status) == _hard(before) else Urgency.NOW
+        return Plan(status, tuple(self.actions), tuple(self.events), urgency, self._next_check)
+
+    def _status(self) -> JobStatus:
+        slots = self.before.ledger.slots
+        if read_slots(slots) != self.slots:
+            slots = write_slots(self.slots)
+        completed: dict[Role, list[int]] = {}
+        for slot in sorted(self.completed):
+            completed.setdefault(slot.role, []).append(slot.index)
+        in_place: dict[Role, dict[int, int]] = {}
+        for slot, count in sorted(self.in_place.items()):
+            in_place.setdefault(slot.role, {})[slot.index] = count
+        ledger = Ledger.model_construct(
+            slots=slots,
+            incident=self.incident,
+            in_place=in_place,
+            evaluators=tuple(self.evaluators[i] for i in sorted(self.evaluators)),
+            first_pod_time=self.first_pod_time,
+            first_running_time=self.first_running_time,
+            started=self.started,
+        )
+        return JobStatus.model_construct(
+            observed_generation=self.job.generation,
+            phase=self.phase,
+            message=self.message,
+            workers=self.workers,
+            conditions=tuple(self._conditions[t] for t in ConditionType if t in self._conditions),
+            strategy=self.strategy,
+            spec_hash=self.spec_hash,
+            start_time=self.start_time,
+            completion_time=self.completion_time,
+            replica_statuses=self.replica_statuses,
+            attempt=self.attempt,
+            restarts=self.restarts,
+            backoff=self.backoff,
+            last_incident=self.last_incident,
+            completed={role: tuple(indexes) for role, indexes in completed.items()},
+            selector=worker_selector(self.job),
+            progress=self.progress,
+            ledger=ledger,
+        )
+
+
+def _hard(status: JobStatus) -> tuple[object, ...]:
+    """The part of a status whose change cannot wait: all but counts, words and progress."""
+    ledger = status.ledger
+    return (
+        status.observed_generation,
+        [(c.type, c.status, c.reason) for c in status.conditions],
+        status.strategy,
+        status.spec_hash,
+        status.start_time,
+        status.completion_time,
+        status.attempt,
+        status.restarts,
+        status.backoff,
+        status.last_incident,
+        status.completed,
+        {role: counts.restarts for role, counts in status.replica_statuses.items()},
+        {r: [(g.attempt, g.indexes) for g in groups] for r, groups in ledger.slots.items()},
+        ledger.incident,
+        ledger.in_place,
+        ledger.evaluators,
+        ledger.first_running_time,
+        ledger.started,
+    )

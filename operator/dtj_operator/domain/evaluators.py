@@ -1,0 +1,66 @@
+"""Evaluators that fail are started again, and never concern the job.
+
+The same backoff as for training pods, counted for each evaluator alone: no charge, no attempt,
+no incident. Because the attempt does not tell the old pod from the new, the UID does.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import EventReason, RestartPolicy, Role
+from dtj_operator.api.status import EvaluatorRestart
+from dtj_operator.domain.failure import cause_of
+from dtj_operator.domain.incident import failure_in
+from dtj_operator.domain.judgement import delay
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.failure import Failure
+    from dtj_operator.domain.slots import Slot
+
+
+def evaluators(draft: Draft) -> None:
+    """Replace the evaluators whose waiting time is over."""
+    for slot in list(draft.slots):
+        if slot.role is not Role.EVALUATOR or slot in draft.completed:
+            continue
+        failure = failure_in(draft, slot)
+        if failure is not None and draft.restart_policy(slot) is not RestartPolicy.NEVER:
+            _take_in(draft, slot, failure)
+        _act_when_due(draft, slot)
+
+
+def _take_in(draft: Draft, slot: Slot, failure: Failure) -> None:
+    known, pod = draft.evaluators.get(slot.index), draft.pods.get(slot)
+    if known and known.due is not None:
+        return
+    backoff = draft.spec.failure_policy.backoff
+    lived = (failure.at or draft.now) - pod.created_at if pod else timedelta()
+    steady = lived >= timedelta(seconds=backoff.reset_after_seconds)
+    row = known.consecutive if known and not steady else 0
+    if failure.evidence:
+        wait = timedelta(seconds=backoff.initial_seconds) if row else timedelta()
+    else:
+        wait = delay(backoff.initial_seconds, backoff.max_seconds, row)
+    draft.evaluators[slot.index] = EvaluatorRestart(
+        index=slot.index, uid=pod.uid if pod else "", consecutive=row + 1, due=draft.now + wait
+    )
+    code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
+    draft.warn(
+        EventReason.POD_FAILED,
+        f"Pod {draft.pod_name(slot)} failed{code} ({cause_of(failure)}); training goes on.",
+    )
+
+
+def _act_when_due(draft: Draft, slot: Slot) -> None:
+    known = draft.evaluators.get(slot.index)
+    if known is None or known.due is None:
+        return
+    if draft.now < known.due:
+        draft.check_at(known.due)
+        return
+    draft.evaluators[slot.index] = known.model_copy(update={"due": None})
+    draft.renew(slot)
+    draft.count_restart(Role.EVALUATOR)

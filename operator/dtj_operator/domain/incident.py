@@ -1,0 +1,230 @@
+"""Incidents: everything that goes wrong within one recovery.
+
+An incident opens at the first failure. While it waits, further failures join it and the
+likeliest root cause is kept. Its action is taken once: the attempt goes up, pods are replaced.
+Pods made before the action that fail after it belong to it and are replaced without charge; a
+pod made by the action that fails opens the next incident. It closes when the job is Running.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, EventReason, RestartPolicy, Role
+from dtj_operator.api.status import LastIncident, OpenIncident, Root
+from dtj_operator.domain.failure import (
+    VANISHED,
+    Failure,
+    cause_of,
+    describe,
+    ended,
+    rank_of,
+    standing_of,
+)
+from dtj_operator.domain.judgement import Judgement, describe_root, judge, row, rule_of
+from dtj_operator.domain.progress import highest_step
+from dtj_operator.domain.rules import matching_rule
+from dtj_operator.domain.scope import replaced, scope_of
+from dtj_operator.domain.slots import read_indexes, write_indexes
+from dtj_operator.domain.success import fail_job
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
+    from dtj_operator.domain.verdict import Verdict
+
+
+def recovering(draft: Draft) -> Verdict | None:
+    """Note failures, and act on the open incident when it is due."""
+    for slot in list(draft.slots):
+        if slot.role is Role.EVALUATOR or slot in draft.completed:
+            continue
+        failure = failure_in(draft, slot)
+        if failure is None:
+            continue
+        verdict = _take_in(draft, slot, failure)
+        if verdict is not None:
+            return verdict
+    return _act_when_due(draft)
+
+
+def failure_in(draft: Draft, slot: Slot) -> Failure | None:
+    """What has gone wrong with the pod that the slot should have; None if nothing has."""
+    if slot not in draft.pods:
+        return VANISHED if draft.slots[slot].seen else None
+    pod = draft.current(slot)
+    if pod is None:
+        return None
+    lost = draft.node_lost(pod)
+    always = draft.restart_policy(slot) is RestartPolicy.ALWAYS
+    end = ended(pod, draft.main(slot)) if not always or pod.phase == "Failed" else None
+    over = end is not None or pod.phase in {"Failed", "Succeeded"}
+    if over or lost or pod.deleted_at is not None:
+        return describe(pod, end, node_lost=lost)
+    return None
+
+
+def _take_in(draft: Draft, slot: Slot, failure: Failure) -> Verdict | None:
+    incident = draft.incident
+    if incident is None:
+        _open(draft, slot, failure)
+    elif incident.acted_attempt is None:
+        _join(draft, incident, slot, failure)
+    elif draft.slots[slot].attempt < incident.acted_attempt:
+        return _follow(draft, incident, slot, failure)
+    else:
+        _open(draft, slot, failure)
+    return None
+
+
+def _open(draft: Draft, slot: Slot, failure: Failure) -> None:
+    draft.incident = OpenIncident(
+        opened_at=draft.now,
+        root=_root(draft, slot, failure),
+        failed=write_indexes([slot]),
+    )
+    _announce(draft, slot, failure)
+
+
+def _join(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> None:
+    """Another failure before the action, or more evidence about a known one."""
+    failed = read_indexes(incident.failed)
+    known = slot in failed
+    if known and not (failure.disruption or failure.node_lost):
+        return
+    root = _root(draft, slot, failure)
+    if (root.rank, root.at) < (incident.root.rank, incident.root.at):
+        incident = incident.model_copy(update={"root": root})
+    if not known:
+        incident = incident.model_copy(update={"failed": write_indexes([*failed, slot])})
+        _announce(draft, slot, failure)
+    draft.incident = incident
+
+
+def _follow(
+    draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure
+) -> Verdict | None:
+    """A survivor that fell after the action: replaced within the incident, free of charge."""
+    root = incident.root
+    _announce(draft, slot, failure)
+    if (
+        draft.restart_policy(slot) is RestartPolicy.NEVER
+        and not root.evidence
+        and not failure.evidence
+        and root.rule is None
+    ):
+        own = _root(draft, slot, failure)
+        judged = judge(draft, own, {slot})
+        if judged.fails is not None:
+            return fail_job(draft, judged.fails, judged.message)
+    failed = {*read_indexes(incident.failed), slot}
+    draft.incident = incident.model_copy(update={"failed": write_indexes(failed)})
+    draft.renew(slot)
+    draft.count_restart(slot.role)
+    return None
+
+
+def _act_when_due(draft: Draft) -> Verdict | None:
+    incident = draft.incident
+    if incident is None or incident.acted_attempt is not None:
+        return None
+    root = incident.root
+    failed = read_indexes(incident.failed)
+    judged = judge(draft, root, failed)
+    due = incident.opened_at + judged.wait
+    told = describe_root(draft, root)
+    if draft.now < due:
+        draft.check_at(due)
+        draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": due})
+        draft.set_true(ConditionType.RESTARTING, root.cause, told)
+        return None
+    if judged.fails is not None:
+        return fail_job(draft, judged.fails, judged.message)
+    _act(draft, incident, judged, failed)
+    return None
+
+
+def _act(draft: Draft, incident: OpenIncident, judged: Judgement, failed: set[Slot]) -> None:
+    root = incident.root
+    scope = scope_of(draft, rule_of(draft, root))
+    targets = replaced(draft, scope, root.role, failed)
+    draft.attempt += 1
+    for slot in targets:
+        if slot in failed or slot in draft.pods:
+            draft.count_restart(slot.role)
+        draft.renew(slot)
+    told = describe_root(draft, root)
+    names = ", ".join(str(slot) for slot in targets[:5]) + (" …" if len(targets) > 5 else "")
+    cost = "charged" if judged.charged else "free of charge"
+    _count(draft, judged, root)
+    draft.incident = incident.model_copy(update={"acted_attempt": draft.attempt})
+    draft.last_incident = LastIncident(
+        time=incident.opened_at,
+        cause=root.cause,
+        role=root.role,
+        index=root.index,
+        node=root.node,
+        exit_code=root.exit_code,
+        message=root.message,
+        action=f"Restart{scope}",
+    )
+    draft.set_true(ConditionType.RESTARTING, root.cause, told)
+    draft.warn(
+        EventReason.RESTARTING,
+        f"{told}. Replacing {names} at attempt {draft.attempt}, {cost} "
+        f"({draft.restarts.charged} of {draft.spec.failure_policy.max_restarts} used).",
+    )
+
+
+def _count(draft: Draft, judged: Judgement, root: Root) -> None:
+    """One more incident was acted upon."""
+    before, so_far = draft.restarts, row(draft, root)
+    draft.restarts = before.model_copy(
+        update={
+            "total": before.total + 1,
+            "charged": before.charged + judged.charged,
+            "by_cause": before.by_cause | {root.cause: before.by_cause.get(root.cause, 0) + 1},
+        }
+    )
+    unproven = root.standing == "Unproven"
+    draft.backoff = draft.backoff.model_copy(
+        update={
+            "consecutive": draft.backoff.consecutive + judged.lengthens,
+            "next_attempt_time": None,
+            "free": so_far.free + (not judged.charged),
+            "unproven": so_far.unproven + unproven,
+            "step": max(draft.backoff.step, highest_step(draft), root.step),
+        }
+    )
+
+
+def _root(draft: Draft, slot: Slot, failure: Failure) -> Root:
+    pod = draft.pods.get(slot)
+    return Root(
+        role=slot.role,
+        index=slot.index,
+        node=failure.node or (pod.node if pod else ""),
+        exit_code=failure.exit_code,
+        cause=cause_of(failure),
+        evidence=failure.evidence,
+        rank=rank_of(failure),
+        standing=str(standing_of(failure)),
+        rule=matching_rule(draft.spec.failure_policy.rules, slot.role, failure),
+        step=max(0, failure.step),
+        at=min(failure.at or draft.now, draft.now),
+        message=failure.words,
+    )
+
+
+def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
+    """One event for each failed pod."""
+    name = draft.pod_name(slot)
+    where = f" on node {failure.node}" if failure.node else ""
+    if failure.exit_code is None:
+        how = "is lost"
+    else:
+        how = f"failed with exit code {failure.exit_code}"
+    words = f": {failure.words}" if failure.words else ""
+    draft.warn(
+        EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}"
+    )

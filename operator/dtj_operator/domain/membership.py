@@ -1,0 +1,68 @@
+"""Every slot has its pod, and nothing else of the job exists.
+
+Runs last: what the earlier policies have decided stands in the slot records, and here it is
+turned into creations and deletions. Read again after a crash, the same records give the same
+actions, so nothing is done twice and nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.domain.plan import CreatePod, CreateService
+from dtj_operator.domain.troubles import retry_time, trouble_with
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
+
+
+def membership(draft: Draft) -> None:
+    """Bring pods and service to what the slot records ask for."""
+    service_stands = _service(draft)
+    for pod in draft.strays:
+        draft.remove(pod)
+    surplus = [slot for slot in draft.pods if slot not in draft.slots]
+    for slot in sorted(surplus, key=lambda s: s.index, reverse=True):
+        if draft.pods[slot].phase != "Succeeded":
+            draft.remove(draft.pods[slot])
+    for slot, record in draft.slots.items():
+        if slot in draft.completed:
+            continue
+        pod = draft.pods.get(slot)
+        if pod is None:
+            free = not record.seen
+        else:
+            free = draft.current(slot) is None and draft.remove(pod)
+        if free and service_stands and not draft.held:
+            _create(draft, slot)
+
+
+def _create(draft: Draft, slot: Slot) -> None:
+    name = draft.pod_name(slot)
+    if name in draft.others or not _may_try(draft, name):
+        return
+    draft.actions.append(CreatePod(slot.role, slot.index, draft.slots[slot].attempt))
+
+
+def _service(draft: Draft) -> bool:
+    """Whether the service stands, or will when this plan's pods are created."""
+    service = draft.snapshot.service
+    if service is not None:
+        return service.owner_uid == draft.job.uid and service.deleted_at is None
+    if not draft.slots or draft.held or not _may_try(draft, draft.name):
+        return False
+    draft.actions.append(CreateService())
+    return True
+
+
+def _may_try(draft: Draft, target: str) -> bool:
+    """Whether a write that was refused may be tried again by now."""
+    trouble = trouble_with(draft.snapshot, target)
+    if trouble is None or (trouble.generation and trouble.generation < draft.job.generation):
+        return True
+    again = retry_time(trouble)
+    if draft.now >= again:
+        return True
+    draft.check_at(again)
+    return False

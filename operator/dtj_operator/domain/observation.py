@@ -1,0 +1,44 @@
+"""What is seen for the first time, and must never be forgotten.
+
+A pod that has been seen and is gone is a failure; a replica that is done is never run again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import Role
+from dtj_operator.api.status import whole_second
+from dtj_operator.domain.failure import succeeded
+from dtj_operator.domain.slots import SlotRecord
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+
+
+def observed(draft: Draft) -> None:
+    """Take in which pods exist and which are done."""
+    for slot, record in list(draft.slots.items()):
+        pod = draft.current(slot)
+        if pod is None:
+            continue
+        if not record.seen or pod.attempt > record.attempt:
+            draft.slots[slot] = SlotRecord(pod.attempt, seen=True)
+            draft.attempt = max(draft.attempt, pod.attempt)
+        if (
+            slot not in draft.completed
+            and not draft.serves(slot)
+            and succeeded(pod, draft.main(slot))
+            and not (draft.finished and pod.deleted_at)
+            and not _kubelet_restarts(draft, slot.role, pod.phase)
+        ):
+            draft.completed.add(slot)
+    if draft.pods and draft.first_pod_time is None and draft.start_time:
+        first = min(pod.created_at for pod in draft.pods.values())
+        draft.first_pod_time = whole_second(max(first, draft.start_time))
+
+
+def _kubelet_restarts(draft: Draft, role: Role, phase: str) -> bool:
+    """Under Always an ended container is only between two runs."""
+    replica = draft.spec.replica_specs.get(role)
+    return replica is not None and replica.restart_policy == "Always" and phase != "Succeeded"

@@ -1,0 +1,158 @@
+"""What people and programs read: counts, the Running condition, phase and message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, Phase, Reason, Role
+from dtj_operator.api.status import ReplicaStatus
+from dtj_operator.domain.acceptance import without_checkpoints
+from dtj_operator.domain.failure import ended
+from dtj_operator.domain.stability import all_up, is_up, running_again
+from dtj_operator.domain.success import success_slot
+from dtj_operator.domain.troubles import obstacle
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
+
+NAMED = 3
+"""So many pods are named in a message; the rest is counted."""
+
+
+def report(draft: Draft) -> None:
+    """Derive everything that nobody decides."""
+    if draft.job.problem:
+        return
+    _count(draft)
+    if not draft.finished and not draft.spec.suspend:
+        _running(draft)
+    draft.phase = _phase(draft)
+    draft.message = _message(draft)
+
+
+def _count(draft: Draft) -> None:
+    statuses: dict[Role, ReplicaStatus] = {}
+    ready_workers = wanted_workers = 0
+    pods: dict[Role, list[int]] = {}
+    for slot, pod in draft.pods.items():
+        counts = pods.setdefault(slot.role, [0, 0, 0])
+        counts[0] += 1
+        if pod.deleted_at is not None:
+            continue
+        counts[1] += pod.ready
+        counts[2] += _failed(draft, slot)
+    done: dict[Role, int] = {}
+    for slot in draft.completed:
+        done[slot.role] = done.get(slot.role, 0) + 1
+    for role, replica in draft.spec.replica_specs.items():
+        created, ready, failed = pods.get(role, (0, 0, 0))
+        statuses[role] = ReplicaStatus.model_construct(
+            desired=replica.replicas,
+            created=created,
+            ready=ready,
+            succeeded=done.get(role, 0),
+            failed=failed,
+            restarts=draft.role_restarts.get(role, 0),
+        )
+        if role in {Role.CHIEF, Role.WORKER}:
+            ready_workers += ready
+            wanted_workers += replica.replicas
+    draft.replica_statuses = statuses
+    draft.workers = f"{ready_workers}/{wanted_workers}"
+
+
+def _failed(draft: Draft, slot: Slot) -> bool:
+    pod = draft.pods[slot]
+    if slot in draft.completed:
+        return False
+    end = ended(pod, draft.main(slot))
+    return pod.phase == "Failed" or (end is not None and end.exit_code != 0)
+
+
+def _running(draft: Draft) -> None:
+    """True when every pod of chief, worker and ps is Ready or done; else why not."""
+    if all_up(draft):
+        draft.set_true(ConditionType.RUNNING, Reason.ALL_READY, "All pods are ready.")
+        running_again(draft)
+        return
+    reason, sentence = _why_not(draft)
+    old = draft.condition(ConditionType.RUNNING)
+    if old and not old.holds and old.reason == reason and _same_subject(old.message, sentence):
+        return
+    draft.set_false(ConditionType.RUNNING, reason, sentence)
+
+
+def _why_not(draft: Draft) -> tuple[Reason, str]:
+    if success_slot(draft) is None:
+        return (
+            Reason.NO_REPLICAS,
+            "No chief and no worker is wanted; set spec.replicaSpecs.worker.replicas.",
+        )
+    invalid = draft.condition(ConditionType.INVALID)
+    if invalid and invalid.holds and invalid.reason != Reason.INVALID:
+        return Reason.INVALID, invalid.message
+    found = obstacle(draft)
+    if found:
+        return found.reason, found.sentence
+    waited = _waited_for(draft)
+    if draft.holds(ConditionType.RESTARTING):
+        return Reason.RESTARTING, f"Recovering; waits for {waited}."
+    if draft.started:
+        return Reason.NOT_READY, f"Waits for {waited} to be ready again."
+    return Reason.STARTING, f"Waits for {waited} to be ready."
+
+
+def _waited_for(draft: Draft) -> str:
+    down = [s for s in draft.wanted if s.role is not Role.EVALUATOR and not is_up(draft, s)]
+    names = ", ".join(draft.pod_name(slot) for slot in down[:NAMED])
+    more = len(down) - NAMED
+    return f"{names} and {more} more" if more > 0 else names or "its pods"
+
+
+def _same_subject(old: str, new: str) -> bool:
+    """Whether only the words after `subject:` differ; those keep changing by themselves."""
+    subject, colon, _ = new.partition(": ")
+    return bool(colon) and old.startswith(f"{subject}: ")
+
+
+def _phase(draft: Draft) -> Phase:
+    if draft.holds(ConditionType.SUCCEEDED):
+        return Phase.SUCCEEDED
+    if draft.holds(ConditionType.FAILED):
+        return Phase.FAILED
+    if draft.holds(ConditionType.SUSPENDED):
+        return Phase.SUSPENDED
+    if draft.holds(ConditionType.RUNNING):
+        return Phase.RUNNING
+    if draft.holds(ConditionType.RESTARTING) or draft.started:
+        return Phase.RESTARTING
+    bound = any(pod.node for pod in draft.pods.values())
+    return Phase.STARTING if bound else Phase.PENDING
+
+
+def _message(draft: Draft) -> str:
+    told = _sentence(draft)
+    if without_checkpoints(draft) and not draft.finished:
+        return f"{told} Without spec.checkpoint.directory a restart begins at step 0."
+    return told
+
+
+def _sentence(draft: Draft) -> str:
+    for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED):
+        condition = draft.condition(kind)
+        if condition and condition.holds:
+            return condition.message
+    invalid = draft.condition(ConditionType.INVALID)
+    if invalid and invalid.holds:
+        return invalid.message
+    restarting = draft.condition(ConditionType.RESTARTING)
+    due = draft.backoff.next_attempt_time
+    if restarting and restarting.holds and due is not None:
+        return f"{restarting.message}; restarts at {due:%H:%M:%S} UTC."
+    running = draft.condition(ConditionType.RUNNING)
+    if running is None:
+        return ""
+    if running.holds and restarting and restarting.reason == Reason.RECOVERED:
+        return restarting.message
+    return running.message

@@ -1,0 +1,73 @@
+"""When a job is Running, and when it has run long enough for its past to be forgotten."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import TRAINING_ROLES, ConditionType, EventReason, Reason
+from dtj_operator.api.status import whole_second
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
+
+
+def is_up(draft: Draft, slot: Slot) -> bool:
+    """Whether the slot does its part: its pod is Ready, or it is done."""
+    if slot in draft.completed:
+        return True
+    pod = draft.current(slot)
+    return (
+        pod is not None
+        and pod.ready
+        and pod.phase == "Running"
+        and pod.deleted_at is None
+        and not draft.node_lost(pod)
+    )
+
+
+def all_up(draft: Draft) -> bool:
+    """Whether every chief, worker and ps does its part, and there is one to do it."""
+    training = [slot for slot in draft.wanted if slot.role in TRAINING_ROLES]
+    return (
+        any(slot.role in {"chief", "worker"} for slot in training)
+        and draft.slots.keys() >= set(training)
+        and all(is_up(draft, slot) for slot in training)
+    )
+
+
+def forgiven(draft: Draft) -> None:
+    """After `resetAfterSeconds` of Running the backoff and the free row begin anew."""
+    backoff = draft.backoff
+    running = draft.condition(ConditionType.RUNNING)
+    if running is None or not running.holds:
+        return
+    if not (backoff.consecutive or backoff.free or backoff.unproven):
+        return
+    seconds = draft.spec.failure_policy.backoff.reset_after_seconds
+    since = running.last_transition_time + timedelta(seconds=seconds)
+    if draft.now < since:
+        draft.check_at(since)
+        return
+    draft.backoff = backoff.model_copy(update={"consecutive": 0, "free": 0, "unproven": 0})
+
+
+def running_again(draft: Draft) -> None:
+    """The first Running after a start, and the end of an incident."""
+    if not draft.started:
+        draft.started = True
+        draft.first_running_time = draft.first_running_time or whole_second(draft.now)
+        draft.note(EventReason.STARTED, "All pods are ready; training runs.")
+    incident = draft.incident
+    if incident is None or incident.acted_attempt is None:
+        return
+    seconds = max(0.0, round((draft.now - incident.opened_at).total_seconds(), 3))
+    draft.incident = None
+    if draft.last_incident is not None:
+        draft.last_incident = draft.last_incident.model_copy(
+            update={"recovered_at": draft.now, "recovery_seconds": seconds}
+        )
+    message = f"Recovered from {incident.root.cause} after {seconds:.1f} s."
+    draft.set_false(ConditionType.RESTARTING, Reason.RECOVERED, message)
+    draft.note(EventReason.RECOVERED, message)

@@ -1,0 +1,51 @@
+"""Stopping a job without ending it, and starting it.
+
+Charges and completed indexes outlive a suspension; startTime does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.api.status import whole_second
+from dtj_operator.domain.slots import SlotRecord
+from dtj_operator.domain.validity import spec_hash
+from dtj_operator.domain.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dtj_operator.domain.draft import Draft
+
+
+def suspended(draft: Draft) -> Verdict | None:
+    """While `spec.suspend` is set the job has no unfinished pods, no service, no startTime."""
+    if not draft.spec.suspend:
+        return None
+    draft.start_time = None
+    draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
+    draft.incident, draft.started = None, False
+    draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
+    if draft.first_running_time is None:
+        draft.first_pod_time = None
+    message = "The job is suspended; set spec.suspend to false to resume it."
+    draft.set_false(ConditionType.RUNNING, Reason.SUSPENDED, "The job is suspended.")
+    if draft.holds(ConditionType.RESTARTING):
+        draft.set_false(ConditionType.RESTARTING, Reason.SUSPENDED, "The job is suspended.")
+    if draft.set_true(ConditionType.SUSPENDED, Reason.SUSPENDED, message):
+        draft.note(EventReason.SUSPENDED, message)
+    return Verdict.SETTLED
+
+
+def started(draft: Draft) -> None:
+    """Set startTime before the first pod; a resume begins a new attempt."""
+    if draft.start_time is not None:
+        return
+    draft.start_time = whole_second(draft.now)
+    if draft.holds(ConditionType.SUSPENDED):
+        draft.attempt += 1
+        message = f"The job is resumed, attempt {draft.attempt}."
+        draft.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
+        draft.note(EventReason.RESUMED, message)
+    draft.choose_strategy()
+    draft.spec_hash = spec_hash(draft.spec)
+    draft.slots = {slot: SlotRecord(draft.attempt, seen=False) for slot in draft.wanted}

@@ -1,0 +1,126 @@
+"""What keeps pods from running that nobody of the job is to blame for, and that heals by itself.
+
+Each is a reason of `Running=False`; the sentence keeps the words that were seen first, because
+the kubelet and the scheduler never say the same thing twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import Reason
+from dtj_operator.domain.snapshot import TroubleKind
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.snapshot import Pod, Snapshot, Trouble
+
+RETRY_AFTER = {
+    TroubleKind.NAME_TAKEN: timedelta(seconds=5),
+    TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
+    TroubleKind.POD_REFUSED: timedelta(seconds=30),
+    TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
+    TroubleKind.INVALID: timedelta(seconds=60),
+}
+
+PULL_FAILURES = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+CONFIG_FAILURES = frozenset(
+    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One thing in the way."""
+
+    reason: Reason
+    subject: str
+    """`pod train-worker-1`: the beginning of the sentence."""
+    words: str
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        return f"{self.subject}: {self.words}"
+
+
+def trouble_with(snapshot: Snapshot, target: str) -> Trouble | None:
+    """The refusal of the write of that object, if its last one was refused."""
+    for trouble in snapshot.troubles:
+        if trouble.target == target:
+            return trouble
+    return None
+
+
+def retry_time(trouble: Trouble) -> datetime:
+    """When the write is tried again though nothing has changed."""
+    return (trouble.tried_at or trouble.since) + RETRY_AFTER[trouble.kind]
+
+
+def obstacle(draft: Draft) -> Obstacle | None:
+    """The first thing in the way of the pods that should be running."""
+    return _refused(draft) or _name_taken(draft) or _stuck(draft)
+
+
+def _refused(draft: Draft) -> Obstacle | None:
+    for trouble in draft.snapshot.troubles:
+        return Obstacle(Reason(trouble.kind.value), trouble.target, trouble.message)
+    return None
+
+
+def _name_taken(draft: Draft) -> Obstacle | None:
+    service = draft.snapshot.service
+    if service is not None and service.owner_uid != draft.job.uid:
+        return Obstacle(
+            Reason.NAME_TAKEN,
+            f"service {service.name}",
+            "exists and is not this job's; delete it, or use another job name",
+        )
+    for slot in draft.slots:
+        pod = draft.others.get(draft.pod_name(slot)) if draft.others else None
+        if pod is None:
+            continue
+        words = (
+            "is still terminating; it belongs to an earlier job of this name"
+            if pod.deleted_at
+            else "exists and is not this job's; delete it, or use another job name"
+        )
+        return Obstacle(Reason.NAME_TAKEN, f"pod {pod.name}", words)
+    return None
+
+
+def _stuck(draft: Draft) -> Obstacle | None:
+    for slot in draft.slots:
+        pod = draft.current(slot)
+        if pod is not None and not pod.ready and pod.phase == "Pending":
+            found = _waiting(pod)
+            if found:
+                return found
+    return None
+
+
+def _waiting(pod: Pod) -> Obstacle | None:
+    subject = f"pod {pod.name}"
+    if pod.unschedulable:
+        return Obstacle(Reason.UNSCHEDULABLE, subject, pod.unschedulable)
+    for container in pod.containers:
+        words = container.waiting_message or container.waiting_reason
+        if container.waiting_reason in PULL_FAILURES:
+            return Obstacle(Reason.IMAGE_PULL_FAILED, subject, words)
+        if container.waiting_reason in CONFIG_FAILURES:
+            return Obstacle(Reason.CONTAINER_CONFIG, subject, words)
+    return None

@@ -1,0 +1,68 @@
+"""What only the operator can see to be wrong with a spec; the API server refuses the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.domain.rules import pattern_problem
+from dtj_operator.domain.snapshot import TroubleKind
+
+if TYPE_CHECKING:
+    from dtj_operator.api.spec import JobSpec
+    from dtj_operator.domain.draft import Draft
+
+CHANGEABLE = {
+    "suspend": True,
+    "ttl_seconds_after_finished": True,
+    "active_deadline_seconds": True,
+    "clean_pod_policy": True,
+    "managed_by": True,
+    "failure_policy": {"max_restarts"},
+    "replica_specs": {"worker": {"replicas"}},
+}
+"""Fields that may change while a job runs, as pydantic's `exclude` takes them."""
+
+
+def spec_hash(spec: JobSpec) -> str:
+    """16 hex digits over all that must not change while the job runs.
+
+    Defaults are left out, so that a field that a newer schema adds changes no hash.
+    """
+    fixed = spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
+    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def validated(draft: Draft) -> None:
+    """Set or clear `Invalid`; no pod is made from an invalid spec."""
+    reason, message = _problem(draft)
+    if reason is None:
+        if draft.holds(ConditionType.INVALID):
+            draft.set_false(ConditionType.INVALID, Reason.VALID, "The spec can be acted upon.")
+        return
+    if draft.set_true(ConditionType.INVALID, reason, message):
+        draft.warn(EventReason.INVALID, message)
+    if reason is not Reason.INVALID:
+        draft.held = message
+
+
+def _problem(draft: Draft) -> tuple[Reason | None, str]:
+    words = pattern_problem(draft.spec.failure_policy.rules)
+    if words:
+        return Reason.BAD_PATTERN, f"{words}."
+    if draft.start_time and draft.spec_hash and spec_hash(draft.spec) != draft.spec_hash:
+        return (
+            Reason.SPEC_CHANGED,
+            "The spec was changed while the job runs, and no pod is made from it: undo the "
+            "change, or suspend the job and resume it to start with the new spec.",
+        )
+    for trouble in draft.snapshot.troubles:
+        if trouble.kind is TroubleKind.INVALID:
+            return (
+                Reason.INVALID,
+                f"The API server refuses {trouble.target}: {trouble.message}",
+            )
+    return None, ""

@@ -1,0 +1,403 @@
+"""A builder for worlds: one job and everything the operator can know of it.
+
+    world = job(worker=3).running().pod("worker", 1, failed(143, disruption="PreemptionByScheduler"))
+    outcome = world.decide()
+    assert outcome.creates == ["train-worker-1"]
+
+The world is also a small stage: `act()` applies a plan the way the API server would, so that a
+test can go on with `later()` and see what the next pass decides.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from dtj_operator.api.names import Role
+from dtj_operator.api.resource import Job
+from dtj_operator.api.status import JobStatus
+from dtj_operator.build.pod import build_pod
+from dtj_operator.build.service import build_service
+from dtj_operator.domain.decide import decide
+from dtj_operator.domain.plan import (
+    Action,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Event,
+    Plan,
+)
+from dtj_operator.domain.pods import view_pod, view_service
+from dtj_operator.domain.snapshot import Node, Snapshot, Trouble, TroubleKind
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+UID = "11111111-1111-1111-1111-111111111111"
+IMAGE = "example.org/train:1"
+
+Change = dict[str, Any]
+"""A pod's status and metadata, as far as a helper below changes it."""
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    """A pod template with one container named `tensorflow`."""
+    return {"spec": {"containers": [{"name": "tensorflow", "image": IMAGE}], **spec}}
+
+
+def failed(
+    exit_code: int = 1,
+    *,
+    reason: str = "Error",
+    message: str = "",
+    disruption: str = "",
+    pod_reason: str = "",
+) -> Change:
+    """A pod whose main container ended with that code."""
+    change: Change = {
+        "phase": "Failed",
+        "end": {"exitCode": exit_code, "reason": reason, "message": message},
+    }
+    if disruption:
+        change["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": disruption}
+        ]
+    if pod_reason:
+        change["reason"] = pod_reason
+    return change
+
+
+def told(exit_class: str, exit_code: int, **more: Any) -> Change:
+    """A pod whose main container ended with our trainer's termination message."""
+    import json
+
+    return failed(
+        exit_code, message=json.dumps({"class": exit_class, "exitCode": exit_code, **more})
+    )
+
+
+def evicted(reason: str = "Evicted") -> Change:
+    """A pod that the kubelet has refused or evicted: no container has ended."""
+    return {"phase": "Failed", "reason": reason, "conditions": []}
+
+
+def done(reason: str = "Completed", message: str = "") -> Change:
+    """A pod whose main container ended with code 0."""
+    end = {"exitCode": 0, "reason": reason, "message": message}
+    return {"phase": "Succeeded", "end": end, "conditions": []}
+
+
+def ready() -> Change:
+    """A pod that runs and is Ready."""
+    return {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def not_ready() -> Change:
+    """A pod that runs and is not Ready."""
+    return {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+
+
+def pending(waiting: str = "", message: str = "", *, node: str = "") -> Change:
+    """A pod that does not run yet."""
+    change: Change = {"phase": "Pending", "conditions": [], "node": node}
+    if waiting:
+        change["waiting"] = {"reason": waiting, "message": message}
+    return change
+
+
+def unschedulable(message: str) -> Change:
+    """A pod that no node fits."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": message,
+    }
+    return {"phase": "Pending", "conditions": [condition], "node": ""}
+
+
+def terminating() -> Change:
+    """A pod with a deletionTimestamp."""
+    return {"deleted": True}
+
+
+def restarted(count: int, exit_code: int, *, reason: str = "Error", message: str = "") -> Change:
+    """A pod whose main container the kubelet has restarted in place."""
+    last = {"exitCode": exit_code, "reason": reason, "message": message}
+    return {**ready(), "restarts": count, "last": last}
+
+
+@dataclass
+class Outcome:
+    """A plan, with the questions that tests ask of it."""
+
+    plan: Plan
+    job_name: str
+
+    @property
+    def status(self) -> JobStatus:
+        """The status to persist; fails if the plan is to keep hands off."""
+        assert self.plan.status is not None
+        return self.plan.status
+
+    @property
+    def creates(self) -> list[str]:
+        """Names of pods to create."""
+        return [
+            f"{self.job_name}-{a.role}-{a.index}"
+            for a in self.plan.actions
+            if isinstance(a, CreatePod)
+        ]
+
+    @property
+    def deletes(self) -> list[str]:
+        """Names of pods to delete."""
+        return [a.name for a in self.plan.actions if isinstance(a, DeletePod)]
+
+    @property
+    def events(self) -> list[str]:
+        """Reasons of the events."""
+        return [event.reason for event in self.plan.events]
+
+    def event(self, reason: str) -> Event:
+        """The one event of that reason."""
+        (found,) = [event for event in self.plan.events if event.reason == reason]
+        return found
+
+    def has(self, kind: type[Action]) -> bool:
+        """Whether the plan has an action of that type."""
+        return any(isinstance(action, kind) for action in self.plan.actions)
+
+    def true(self) -> set[str]:
+        """Types of the conditions that hold."""
+        return {str(c.type) for c in self.status.conditions if c.holds}
+
+    def reason(self, kind: str) -> str:
+        """Reason of a condition."""
+        return next(c.reason for c in self.status.conditions if c.type == kind)
+
+
+@dataclass
+class World:
+    """One job, its pods and its service, at one time."""
+
+    raw: dict[str, Any]
+    now: datetime = NOW
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    service: dict[str, Any] | None = None
+    troubles: list[Trouble] = field(default_factory=list)
+    lost_nodes: set[str] = field(default_factory=set)
+    events: list[Event] = field(default_factory=list)
+    writes: int = 0
+    job_deleted: bool = False
+    uids: Any = field(default_factory=lambda: itertools.count(1))
+
+    # What there is
+
+    @property
+    def job(self) -> Job:
+        """The job as the operator parses it."""
+        return Job.parse(copy.deepcopy(self.raw))
+
+    @property
+    def status(self) -> JobStatus:
+        """The status as it stands in the API."""
+        return self.job.status
+
+    def snapshot(self) -> Snapshot:
+        """What the runtime would gather."""
+        return Snapshot(
+            job=self.job,
+            pods=tuple(view_pod(pod) for pod in self.pods.values()),
+            service=view_service(self.service) if self.service else None,
+            troubles=tuple(self.troubles),
+            nodes={name: Node(name, lost=True) for name in self.lost_nodes},
+        )
+
+    # What happens
+
+    def spec(self, **changes: Any) -> Self:
+        """Change fields of the spec by their API names."""
+        for name, value in changes.items():
+            old = self.raw["spec"].get(name)
+            merge = isinstance(value, dict) and isinstance(old, dict)
+            self.raw["spec"][name] = {**old, **value} if merge else value
+        self.raw["metadata"]["generation"] += 1
+        return self
+
+    def scale(self, workers: int) -> Self:
+        """Change the number of workers."""
+        self.raw["spec"]["replicaSpecs"]["worker"]["replicas"] = workers
+        self.raw["metadata"]["generation"] += 1
+        return self
+
+    def pod(self, role: str, index: int, *changes: Change) -> Self:
+        """Change the pod of a slot."""
+        pod = self.pods[f"{self.raw['metadata']['name']}-{role}-{index}"]
+        for change in changes:
+            self._change(pod, change)
+        return self
+
+    def each(self, *changes: Change) -> Self:
+        """Change every pod that has not ended."""
+        for pod in self.pods.values():
+            if pod["status"]["phase"] not in {"Succeeded", "Failed"}:
+                for change in changes:
+                    self._change(pod, change)
+        return self
+
+    def vanish(self, role: str, index: int) -> Self:
+        """The pod object is gone."""
+        del self.pods[f"{self.raw['metadata']['name']}-{role}-{index}"]
+        return self
+
+    def lose(self, node: str) -> Self:
+        """The node is given up."""
+        self.lost_nodes.add(node)
+        return self
+
+    def node_of(self, role: str, index: int) -> str:
+        """Where a pod runs."""
+        name = f"{self.raw['metadata']['name']}-{role}-{index}"
+        return str(self.pods[name]["spec"].get("nodeName", ""))
+
+    def refuse(self, kind: TroubleKind, target: str, message: str = "refused") -> Self:
+        """The API server refuses to create that object."""
+        self.troubles = [t for t in self.troubles if t.target != target]
+        generation = self.raw["metadata"]["generation"]
+        self.troubles.append(Trouble(kind, target, message, self.now, self.now, generation))
+        return self
+
+    def later(self, seconds: float) -> Self:
+        """Time passes."""
+        self.now += timedelta(seconds=seconds)
+        return self
+
+    # Passes
+
+    def decide(self) -> Outcome:
+        """One pass, without any effect."""
+        return Outcome(decide(self.snapshot(), self.now), self.raw["metadata"]["name"])
+
+    def act(self) -> Outcome:
+        """One pass, and its effects: status, then actions, then events."""
+        outcome = self.decide()
+        self.apply(outcome.plan)
+        return outcome
+
+    def apply(self, plan: Plan) -> None:
+        """Carry out a plan as the runtime and the API server do."""
+        if plan.status is None:
+            return
+        wire = plan.status.wire()
+        if wire != self.raw.get("status"):
+            self.raw["status"] = wire
+            self.writes += 1
+        for action in plan.actions:
+            self._carry_out(action)
+        self.events.extend(plan.events)
+
+    def settle(self, passes: int = 10) -> Self:
+        """Pass after pass until there is nothing to do."""
+        for _ in range(passes):
+            writes = self.writes
+            outcome = self.act()
+            if not outcome.plan.actions and self.writes == writes:
+                return self
+        msg = f"not settled after {passes} passes: {outcome.plan}"
+        raise AssertionError(msg)
+
+    def running(self) -> Self:
+        """Started, all pods Ready."""
+        return self.settle().each(ready()).settle()
+
+    def seen(self, reason: str) -> list[str]:
+        """Messages of the events of that reason so far."""
+        return [event.message for event in self.events if event.reason == reason]
+
+    def reap(self) -> Self:
+        """The kubelet has stopped every terminating pod, and they are gone."""
+        gone = [n for n, pod in self.pods.items() if pod["metadata"].get("deletionTimestamp")]
+        for name in gone:
+            del self.pods[name]
+        return self
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case CreateService():
+                assert self.service is None, "a second service"
+                self.service = self._born(build_service(self.job))
+            case DeleteService(uid):
+                if self.service and self.service["metadata"]["uid"] == uid:
+                    self.service = None
+            case CreatePod(role, index, attempt):
+                pod = self._born(build_pod(self.job, role, index, attempt))
+                name = pod["metadata"]["name"]
+                if name not in self.pods:
+                    pod["spec"]["nodeName"] = f"node-{next(self.uids)}"
+                    pod["status"] = {"phase": "Pending"}
+                    self.pods[name] = pod
+            case DeletePod(name, uid, force):
+                pod = self.pods.get(name, {})
+                if pod and pod["metadata"]["uid"] == uid:
+                    ended = pod["status"].get("phase") in {"Succeeded", "Failed"}
+                    if force or ended or not pod["spec"].get("nodeName"):
+                        del self.pods[name]
+                    else:
+                        self._change(pod, terminating())
+            case DeleteJob():
+                self.job_deleted = True
+
+    def _born(self, raw: dict[str, Any]) -> dict[str, Any]:
+        raw["metadata"]["uid"] = f"uid-{next(self.uids)}"
+        raw["metadata"]["creationTimestamp"] = _text(self.now)
+        return raw
+
+    def _change(self, pod: dict[str, Any], change: Change) -> None:
+        status = pod["status"]
+        for name in ("phase", "reason", "conditions"):
+            if name in change:
+                status[name] = change[name]
+        if "node" in change:
+            pod["spec"]["nodeName"] = change["node"]
+        if change.get("deleted"):
+            pod["metadata"].setdefault("deletionTimestamp", _text(self.now))
+        container: dict[str, Any] = {"name": pod["spec"]["containers"][0]["name"]}
+        if "end" in change:
+            container["state"] = {"terminated": {**change["end"], "finishedAt": _text(self.now)}}
+        if "waiting" in change:
+            container["state"] = {"waiting": change["waiting"]}
+        if "restarts" in change:
+            container["restartCount"] = change["restarts"]
+            container["lastState"] = {"terminated": change["last"]}
+        if len(container) > 1:
+            status["containerStatuses"] = [container]
+
+
+def job(name: str = "train", **replicas: int | dict[str, Any]) -> World:
+    """A job: `job(worker=2, ps=1)`, or `job(worker={"replicas": 2, "restartPolicy": "Never"})`."""
+    specs = {}
+    for role, wanted in replicas.items():
+        given = wanted if isinstance(wanted, dict) else {"replicas": wanted}
+        specs[str(Role(role))] = {"template": template(), **given}
+    return World(
+        {
+            "apiVersion": "dtj.dev/v1alpha1",
+            "kind": "DistributedTrainingJob",
+            "metadata": {
+                "name": name,
+                "namespace": "team",
+                "uid": UID,
+                "generation": 1,
+                "creationTimestamp": _text(NOW),
+            },
+            "spec": {"replicaSpecs": specs, "checkpoint": {"directory": "/checkpoints"}},
+        }
+    )
+
+
+def _text(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
