@@ -71,7 +71,9 @@ class Call:
         session, strategy = self._session, self._session.strategy
 
         def read() -> tuple[Any, Any]:
-            """One update's batches, and the seconds they took to come."""
+            """One update's batches, and the seconds they took to come (0 under op determinism, which has no clock)."""
+            if session.deterministic:
+                return tuple(next(self._iterator) for _ in range(self._accumulate)), tf.constant(0.0, tf.float64)
             before = tf.timestamp()
             with tf.control_dependencies([before]):
                 batches = tuple(next(self._iterator) for _ in range(self._accumulate))
@@ -106,7 +108,8 @@ class Call:
 
             zero = tf.constant(0, tf.int64)
             start = (zero, tf.zeros([len(names)], tf.float64), zero, tf.constant(0.0, tf.float64), zero - 1)
-            _, sums, examples, wait, bad = tf.while_loop(lambda done, *_: done < steps, body, start)
+            with self._trainee.tracing():
+                _, sums, examples, wait, bad = tf.while_loop(lambda done, *_: done < steps, body, start)
             row = tf.concat([sums, [tf.cast(examples, tf.float64)], [wait], ballot], 0)
             if session.workers > 1:
                 row = self._over_processes(tf, row)

@@ -24,9 +24,15 @@ class KerasModel:
         self._has_training = bool(getattr(model, "_call_has_training_arg", True))
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
         self._readers: dict[str, Any] = {}
+        self._share = 1.0
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer}
 
     # One update -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tracing(self) -> Iterator[None]:
+        with _summed_already(self.model.optimizer, self.session.replicas) as self._share:
+            yield
 
     def names(self, batches: Any) -> tuple[str, ...]:
         return ("loss",)
@@ -85,11 +91,10 @@ class KerasModel:
         if self.clip_norm is not None:
             present, _ = tf.clip_by_global_norm(present, self.clip_norm)
         reduced = iter(present)
-        with _summed_already(self.model.optimizer, self.session.replicas) as share:
-            whole = [None if g is None else next(reduced) for g in gradients]
-            if share != 1.0:
-                whole = [None if g is None else _scale(tf, g, share) for g in whole]
-            self.model.optimizer.apply(whole, variables)
+        whole = [None if g is None else next(reduced) for g in gradients]
+        if self._share != 1.0:
+            whole = [None if g is None else _scale(tf, g, self._share) for g in whole]
+        self.model.optimizer.apply(whole, variables)
 
     def learning_rate(self) -> float | None:
         rate = self.model.optimizer.learning_rate
@@ -132,7 +137,7 @@ class KerasModel:
         if name not in self._readers:
             strategy, variables = self.session.strategy, [variable.value for variable in metric.variables]
 
-            @tf.function
+            @tf.function(autograph=False)
             def read() -> list[Any]:
                 def local() -> list[Any]:
                     return [tf.convert_to_tensor(variable) for variable in variables]
@@ -162,11 +167,11 @@ class KerasModel:
             held = [v.value for v in self.model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
             strategy = self.session.strategy
 
-            @tf.function
+            @tf.function(autograph=False)
             def average() -> None:
                 def local() -> None:
                     replica = tf.distribute.get_replica_context()
-                    means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.convert_to_tensor(v) for v in held])
+                    means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.identity(v) for v in held])
                     for variable, mean in zip(held, means, strict=True):
                         variable.assign(mean)
 

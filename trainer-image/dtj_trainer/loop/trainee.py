@@ -1,6 +1,7 @@
 """What the loop needs of the thing it trains: a Keras model, or a state with a step of the user's own."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
@@ -9,6 +10,9 @@ class Trainee(Protocol):
 
     objects: Mapping[str, Any]
     """Trackables that a checkpoint holds."""
+
+    def tracing(self) -> AbstractContextManager[None]:
+        """Held while `step` is traced."""
 
     def names(self, batches: Any) -> tuple[str, ...]:
         """Names of the scalars that a step returns; traced once, before the loop. `batches`: one update's."""

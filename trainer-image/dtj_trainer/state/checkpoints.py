@@ -81,7 +81,7 @@ class Checkpoints:
         prefix = str(self.directory / name)
         checkpoint = tf.train.Checkpoint(**objects)
         try:
-            checkpoint.restore(prefix).assert_existing_objects_matched()
+            checkpoint.read(prefix).assert_existing_objects_matched()
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
             raise PreflightFailed(
                 f"the checkpoint {prefix} is of another model ({_first_line(error)}); "
