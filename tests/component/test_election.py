@@ -10,7 +10,7 @@ import pytest
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.runtime.election import Elector, Terms
-from tests.support.apiserver import ApiServer, Answer
+from tests.support.apiserver import Answer, ApiServer
 
 TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05)
 numbers = itertools.count()

@@ -35,7 +35,7 @@ class Names(Shelf[str]):
 
     async def become(self, *names: str, seconds: float = 5.0) -> None:
         async with asyncio.timeout(seconds):
-            while self.known() != set(names):
+            while self.known() != set(names):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
 
@@ -67,7 +67,9 @@ def pod(server: ApiServer, name: str, *, label: str = "train") -> None:
 
 def job(server: ApiServer, name: str) -> None:
     template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
-    server.create(JOBS.plural, {"metadata": {"name": name}, "spec": {"replicaSpecs": {"worker": {"template": template}}}})
+    server.create(
+        JOBS.plural, {"metadata": {"name": name}, "spec": {"replicaSpecs": {"worker": {"template": template}}}}
+    )
 
 
 async def test_a_reflector_knows_what_was_there_and_what_comes_and_goes(client, api_server):

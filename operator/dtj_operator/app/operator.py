@@ -22,7 +22,7 @@ from dtj_operator.runtime.clock import SystemClock
 from dtj_operator.runtime.election import Elector
 from dtj_operator.runtime.execute import Executor
 from dtj_operator.runtime.nodes import NodeWatch, unknown_nodes
-from dtj_operator.runtime.progress import ProgressPoller
+from dtj_operator.runtime.progress import ProgressPoller, no_progress
 from dtj_operator.runtime.queue import Queue
 from dtj_operator.runtime.reconcile import Reconciler
 from dtj_operator.runtime.recorder import Recorder
@@ -131,6 +131,7 @@ class Operator:
             observer=self.metrics,
             may_write=elector.valid if elector else _always,
         )
+        poller = ProgressPoller(store=self.store, clock=self._clock, news=self.queue.add) if settings.progress else None
         reconciler = Reconciler(
             store=self.store,
             ledger=ledger,
@@ -139,6 +140,7 @@ class Operator:
             clock=self._clock,
             observer=self.metrics,
             nodes=nodes.facts if nodes else unknown_nodes,
+            progress=poller.latest if poller else no_progress,
         )
         await self._watch(client, nodes)
         if elector is not None:
@@ -147,9 +149,7 @@ class Operator:
         for key in self.store.jobs.jobs():
             self.queue.add(key)
         self._start(reconciler.work(settings.workers), "reconciler")
-        if settings.progress:
-            may_write = elector.valid if elector else _always
-            poller = ProgressPoller(client=client, store=self.store, clock=self._clock, may_write=may_write)
+        if poller is not None:
             self._start(poller.run(), "progress")
         logger.info(
             "working", extra={"version": operator_version(), "jobs": len(self.store.jobs), "pods": len(self.store.pods)}

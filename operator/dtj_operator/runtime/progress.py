@@ -1,16 +1,15 @@
 """How far the training is, asked of the pod whose success ends the job.
 
-A courtesy: nothing depends on it, an unreachable pod is asked ever less often, and a job's status is written
-for it at most once in half a minute.
+A courtesy: nothing depends on it, and an unreachable pod is asked ever less often. What a pod says is a fact for
+`decide`, which takes it into the status at most once in half a minute.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 from pydantic import ValidationError
@@ -19,20 +18,14 @@ from dtj_operator.api.contract import PORT
 from dtj_operator.api.names import Role
 from dtj_operator.api.status import Progress
 from dtj_operator.kube import wire
-from dtj_operator.kube.errors import KubeError
-from dtj_operator.kube.resources import JOBS
-from dtj_operator.runtime.mergepatch import difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dtj_operator.domain.snapshot import Pod
-    from dtj_operator.kube.client import ApiClient
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.source import Key
     from dtj_operator.runtime.store import KnownJob, Store
-
-logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 FIRST_SECONDS = 2.0
@@ -47,14 +40,21 @@ AT_ONCE = 16
 HTTP_OK = 200
 
 
+def no_progress(_key: Key, _uid: str) -> Progress | None:
+    """What an operator knows that does not ask."""
+    return None
+
+
 @dataclass(slots=True)
 class _Turn:
     """When a pod is to be asked next."""
 
+    job_uid: str
     pod_uid: str
     at: float
     """Loop time."""
     failures: int = 0
+    latest: Progress | None = None
 
 
 class ProgressPoller:
@@ -63,18 +63,20 @@ class ProgressPoller:
     def __init__(
         self,
         *,
-        client: ApiClient,
         store: Store,
         clock: Clock,
-        may_write: Callable[[], bool],
-        port: int = PORT,
+        news: Callable[[Key], None],
     ) -> None:
-        self._client = client
+        """`news` is called when a pod has said something."""
         self._store = store
         self._clock = clock
-        self._may_write = may_write
-        self._port = port
+        self._news = news
         self._turns: dict[Key, _Turn] = {}
+
+    def latest(self, key: Key, uid: str) -> Progress | None:
+        """What the success pod of that incarnation of the job said last."""
+        turn = self._turns.get(key)
+        return turn.latest if turn is not None and turn.job_uid == uid else None
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -104,7 +106,7 @@ class ProgressPoller:
             if turn is None or turn.pod_uid != pod.uid:
                 # After a restart of the operator or of the pod; progress written lately keeps its distance.
                 distance = PERIOD_SECONDS if known.status.get("progress") else FIRST_SECONDS
-                self._turns[key] = _Turn(pod.uid, now + distance * random.uniform(0.5, 1.0))
+                self._turns[key] = _Turn(known.uid, pod.uid, now + distance * random.uniform(0.5, 1.0))
             elif now >= turn.at:
                 due.append((key, known, pod))
         for key in self._turns.keys() - seen:
@@ -133,13 +135,14 @@ class ProgressPoller:
             turn.at = loop.time() + pause * random.uniform(0.8, 1.2)
             return
         turn.failures = 0
-        await self._write(key, known, progress)
+        turn.latest = progress
+        self._news(key)
 
-    async def _ask(self, session: aiohttp.ClientSession, known: KnownJob, pod: Pod) -> dict[str, Any] | None:
-        """What the pod says, as it goes into the status; None when it says nothing useful."""
+    async def _ask(self, session: aiohttp.ClientSession, known: KnownJob, pod: Pod) -> Progress | None:
+        """What the pod says; None when it says nothing useful."""
         host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
         try:
-            async with session.get(f"http://{host}:{self._port}/status", allow_redirects=False) as answer:
+            async with session.get(f"http://{host}:{PORT}/status", allow_redirects=False) as answer:
                 if answer.status != HTTP_OK:
                     return None
                 text = await answer.content.read(ANSWER_BYTES + 1)
@@ -153,21 +156,6 @@ class ProgressPoller:
             said = wire.loads(text)
             if said.get("uid") != known.uid or said.get("step") is None:
                 return None
-            progress = Progress.model_validate({**said, "updatedAt": self._clock.now()})
+            return Progress.model_validate({**said, "updatedAt": self._clock.now()})
         except (ValueError, ValidationError):
             return None
-        return progress.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-    async def _write(self, key: Key, asked: KnownJob, progress: dict[str, Any]) -> None:
-        known = self._store.job(key)
-        if known is None or known.uid != asked.uid or known.status.get("completionTime") or not self._may_write():
-            return
-        old = known.status.get("progress") or {}
-        patch = difference(old, progress)
-        if not patch.keys() - {"updatedAt"}:
-            return
-        body = {"metadata": {"resourceVersion": known.resource_version}, "status": {"progress": patch}}
-        try:
-            self._store.jobs.upsert(await self._client.patch_status(JOBS, key.namespace, key.name, body))
-        except KubeError as error:
-            logger.info("progress not written", extra={"job": str(key), "error": error.message})

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from dtj_operator.api.status import Progress
     from dtj_operator.domain.plan import Plan
     from dtj_operator.domain.snapshot import Node
     from dtj_operator.runtime.clock import Clock
@@ -49,8 +50,13 @@ class Reconciler:
         clock: Clock,
         observer: Observer,
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
+        progress: Callable[[Key, str], Progress | None],
     ) -> None:
-        """`nodes(names, loss_seconds)`: what is known of these nodes, and when that may change by time alone."""
+        """`nodes(names, loss_seconds)`: what is known of these nodes, and when that may change by time alone.
+
+        `progress(key, uid)`: the latest answer of that job's success pod.
+        """
+        self._progress = progress
         self._store = store
         self._ledger = ledger
         self._executor = executor
@@ -116,15 +122,15 @@ class Reconciler:
         plan, node_check = self._decide(key, known)
         if plan.status is None:
             return False
-        status = plan.status.wire()
         again: list[float] = []
-        if plan.urgency is Urgency.SOON and not plan.actions and not plan.events and status != known.status:
-            remaining = self._hold(key)
-            if remaining > 0:
-                self._look_again(key, plan.next_check, node_check, [remaining])
-                return True
+        wrote = False
+        if plan.status is not job.status:
+            if plan.urgency is Urgency.SOON and not plan.actions and not plan.events:
+                remaining = self._hold(key)
+                if remaining > 0:
+                    return self._look_again(key, plan.next_check, node_check, [remaining])
+            wrote = await self._executor.write_status(key, known, plan.status.wire())
         self._held_since.pop(key, None)
-        wrote = await self._executor.write_status(key, known, status)
         if plan.actions or plan.events:
             # The service and the pods are built from what has just been persisted.
             current = self._store.job(key) if wrote else known
@@ -146,6 +152,7 @@ class Reconciler:
             service=self._store.service(key),
             troubles=self._ledger.of(key),
             nodes=nodes,
+            progress=self._progress(key, known.uid),
         )
         plan = decide(snapshot, now)
         if snapshot.troubles:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
+from dtj_operator.domain.troubles import RETRY_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from dtj_operator.kube.errors import Refused
     from dtj_operator.runtime.source import Key
 
-FIRST_RETRY = timedelta(seconds=5)
 LONGEST_RETRY = timedelta(seconds=60)
 ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
 """These stop one object; every other kind stops all creations of the job until it is tried again."""
@@ -27,7 +27,6 @@ ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
 @dataclass(slots=True)
 class _Entry:
     trouble: Trouble
-    generation: int
     pause: timedelta
     retry_at: datetime
 
@@ -59,16 +58,12 @@ class Ledger:
         entries = self._entries.setdefault(key, {})
         old = entries.get(target)
         same = old is not None and old.trouble.kind is kind
-        if kind is TroubleKind.INVALID:
-            pause = LONGEST_RETRY
-        elif old is not None and same:
-            pause = min(LONGEST_RETRY, old.pause * 2)
-        else:
-            pause = FIRST_RETRY
+        # Never earlier than `decide` plans it, or a due entry would look like one that nobody wants.
+        pause = max(RETRY_AFTER[kind], min(LONGEST_RETRY, old.pause * 2)) if old and same else RETRY_AFTER[kind]
         since = old.trouble.since if old is not None and same else now
-        trouble = Trouble(kind=kind, target=target, message=message, since=since)
-        entries[target] = _Entry(trouble, generation, pause, now + pause)
-        return old is None or old.trouble != trouble
+        trouble = Trouble(kind, target, message, since, tried_at=now, generation=generation)
+        entries[target] = _Entry(trouble, pause, now + pause)
+        return old is None or (old.trouble.kind, old.trouble.message) != (kind, message)
 
     def clear(self, key: Key, target: str) -> bool:
         """That write has succeeded. Returns whether there had been trouble with it."""
@@ -86,7 +81,7 @@ class Ledger:
         if entries is None:
             return False
         return any(
-            entry.generation == generation and now < entry.retry_at
+            entry.trouble.generation == generation and now < entry.retry_at
             for name, entry in entries.items()
             if name == target or entry.trouble.kind not in ONE_TARGET_ONLY
         )

@@ -1,0 +1,161 @@
+"""The whole operator on the API server in this process, with a simulated kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from tests.component.world import JOBS, condition, job, operating, status, until
+from tests.support.apiserver import ApiServer, Answer, Cut, gateway_timeout
+from tests.support.kubelet import Kubelet, Life
+
+
+@pytest.fixture
+async def kubelet(api_server: ApiServer):
+    async with Kubelet(api_server) as agent:
+        yield agent
+
+
+def names(server: ApiServer) -> list[str]:
+    return [pod["metadata"]["name"] for pod in server.list("pods")]
+
+
+def running(server: ApiServer, name: str = "train") -> bool:
+    return condition(server, "Running", name)[0] == "True"
+
+
+async def test_a_job_gets_its_service_and_pods_and_is_running(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+    assert names(api_server) == ["train-worker-0", "train-worker-1"]
+    (service,) = api_server.list("services")
+    assert service["metadata"]["name"] == "train"
+    assert status(api_server)["phase"] == "Running"
+
+
+async def test_a_job_needs_no_more_requests_than_promised(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job(worker=4))
+        await until(lambda: running(api_server))
+    writes = Counter(request.target.split("/")[0] for request in api_server.log.writes("dtj-operator/"))
+    assert writes["create pods"] == 4
+    assert writes["create services"] == 1
+    assert sum(writes.values()) <= 4 + 10
+
+
+async def test_while_nothing_changes_nothing_is_written(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+        await asyncio.sleep(1.5)
+        api_server.log.clear()
+        await asyncio.sleep(2.0)
+        assert api_server.log.writes("dtj-operator/") == []
+
+
+async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kubelet):
+    async with operating(api_server) as operator:
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+        assert kubelet.exit("train-worker-1", 1)
+        await until(lambda: kubelet.incarnations("train-worker-1") == 2 and running(api_server))
+        assert status(api_server)["restarts"]["total"] == 1
+        assert status(api_server)["attempt"] == 1
+        assert operator.metrics.registry.get_sample_value("dtj_restarts_total", {"cause": "UserError"}) == 1
+        assert operator.metrics.registry.get_sample_value("dtj_pods_created_total", {}) == 3
+
+
+async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server, kubelet):
+    kubelet.script("train-worker-0", Life(exit_code=0, seconds=0.05))
+    async with operating(api_server) as operator:
+        api_server.create(JOBS, job())
+        await until(lambda: condition(api_server, "Succeeded")[0] == "True")
+        await until(lambda: names(api_server) == ["train-worker-0"])
+        assert operator.metrics.registry.get_sample_value("dtj_jobs_succeeded_total", {}) == 1
+        assert operator.metrics.registry.get_sample_value("dtj_jobs", {"phase": "Succeeded"}) == 1
+
+
+async def test_a_deleted_job_takes_everything_with_it(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+        api_server.delete(JOBS, "default", "train")
+        await until(lambda: not api_server.list("pods") and not api_server.list("services"))
+
+
+async def test_an_operator_that_comes_back_goes_on_where_things_are(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+    kubelet.exit("train-worker-0", 1)
+    api_server.create(JOBS, job("second"))
+    async with operating(api_server) as operator:
+        await until(lambda: running(api_server, "second"))
+        await until(lambda: kubelet.incarnations("train-worker-0") == 2 and running(api_server))
+        assert kubelet.incarnations("train-worker-1") == 1
+        assert operator.metrics.registry.get_sample_value("dtj_jobs_created_total", {}) == 1
+
+
+async def test_a_quota_shows_on_the_job_and_heals_by_itself(api_server, kubelet):
+    api_server.registry.pod_quota["default"] = 1
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: condition(api_server, "Running") == ("False", "QuotaExceeded"))
+        refused = [r for r in api_server.log.writes("dtj-operator/") if r.code == 403]
+        assert len(refused) <= 2
+        del api_server.registry.pod_quota["default"]
+        await until(lambda: running(api_server), seconds=15)
+
+
+async def test_a_foreign_pod_in_a_slots_name_is_named_and_left_alone(api_server, kubelet):
+    foreign = {"metadata": {"name": "train-worker-1"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    uid = api_server.create("pods", foreign)["metadata"]["uid"]
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: condition(api_server, "Running") == ("False", "NameTaken"))
+        api_server.log.clear()
+        await asyncio.sleep(1.5)
+        assert [r for r in api_server.log.writes("dtj-operator/") if r.resource == "pods"] == []
+        assert api_server.get("pods", "default", "train-worker-1")["metadata"]["uid"] == uid
+        api_server.delete("pods", "default", "train-worker-1", grace_seconds=0)
+        await until(lambda: running(api_server), seconds=15)
+
+
+@pytest.mark.parametrize("fault", [Cut(), Cut(after_commit=True), gateway_timeout(), Answer(503)])
+@pytest.mark.parametrize("write", range(6))
+async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fault, write):
+    api_server.faults.on_write(write, fault, user_agent="dtj-operator/")
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+    assert kubelet.incarnations("train-worker-0") == kubelet.incarnations("train-worker-1") == 1
+    assert len(api_server.list("services")) == 1
+    assert status(api_server)["restarts"]["total"] == 0
+
+
+async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_server, kubelet):
+    async with operating(api_server, namespaces=("default",)):
+        other = job("elsewhere")
+        other["metadata"]["namespace"] = "kube-system"
+        api_server.create(JOBS, other)
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+        assert names(api_server) == ["train-worker-0", "train-worker-1"]
+
+
+async def test_the_second_of_two_operators_takes_over_when_the_first_leaves(api_server, kubelet):
+    first = operating(api_server, token="one", leader_elect=True)
+    await first.__aenter__()
+    api_server.create(JOBS, job())
+    await until(lambda: running(api_server))
+    async with operating(api_server, token="two", leader_elect=True):
+        await asyncio.sleep(0.2)
+        began = asyncio.get_running_loop().time()
+        await first.__aexit__(None, None, None)
+        api_server.create(JOBS, job("second"))
+        await until(lambda: running(api_server, "second"))
+        assert asyncio.get_running_loop().time() - began < 3.0
+    assert kubelet.incarnations("train-worker-0") == 1

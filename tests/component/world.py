@@ -1,0 +1,74 @@
+"""An operator at work on the API server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.app.operator import Operator
+from dtj_operator.app.settings import Settings
+from dtj_operator.kube.connection import Connection, Token
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from tests.support.apiserver import ApiServer
+
+JOBS = "distributedtrainingjobs"
+QUIET = Settings(leader_elect=False, metrics=None, health=None, progress=False)
+
+
+@asynccontextmanager
+async def operating(
+    server: ApiServer, *, token: str = "operator", lost: Callable[[], None] = lambda: None, **settings: Any
+) -> AsyncIterator[Operator]:
+    """A working operator; stopped as by SIGTERM at the end."""
+    connection = Connection(server=server.url, namespace="dtj-system", token=Token(token))
+    operator = Operator(replace(QUIET, **settings), connection, lost=lost)
+    stop = asyncio.Event()
+    task = asyncio.create_task(operator.run(stop))
+    ready = asyncio.create_task(operator.ready.wait())
+    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+    try:
+        yield operator
+    finally:
+        stop.set()
+        await task
+
+
+def job(name: str = "train", *, worker: int = 2, **spec: Any) -> dict[str, Any]:
+    """A job of so many workers, with small backoffs."""
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "dtj-trainer:test"}]}}
+    roles = {"worker": {"replicas": worker, "restartPolicy": "OnFailure", "template": template}}
+    policy = {"maxRestarts": 3, "backoff": {"initialSeconds": 0, "maxSeconds": 1, "resetAfterSeconds": 600}}
+    return {
+        "apiVersion": "dtj.dev/v1alpha1",
+        "kind": "DistributedTrainingJob",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicaSpecs": roles, "failurePolicy": policy, **spec},
+    }
+
+
+def status(server: ApiServer, name: str = "train") -> dict[str, Any]:
+    """The stored status; empty when there is none."""
+    found = server.get(JOBS, "default", name) or {}
+    return found.get("status") or {}
+
+
+def condition(server: ApiServer, kind: str, name: str = "train") -> tuple[str, str]:
+    """Status and reason of one condition."""
+    for entry in status(server, name).get("conditions") or ():
+        if entry["type"] == kind:
+            return entry["status"], entry["reason"]
+    return "", ""
+
+
+async def until(test: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(seconds):
+        while not test():
+            await asyncio.sleep(0.005)
