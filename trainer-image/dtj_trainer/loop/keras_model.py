@@ -25,7 +25,7 @@ class KerasModel:
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
         self._readers: dict[str, Any] = {}
         self._share = 1.0
-        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer}
+        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": _counters(model)}
 
     # One update -------------------------------------------------------------------------------------------------------
 
@@ -212,6 +212,13 @@ def _right_strategy(model: Any, session: Session) -> None:
                 "the model was built before the strategy; call dtj.init() at the top of the program, "
                 "or give dtj.fit a function that returns the model"
             )
+
+
+def _counters(model: Any) -> list[Any]:
+    """Whole-number variables of the model: Keras does not show its seed generators' states to tf.train.Checkpoint."""
+    import tensorflow as tf
+
+    return [v.value for v in model.non_trainable_variables if not tf.as_dtype(v.dtype).is_floating]
 
 
 @contextmanager
