@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.api import Api, Refused
-from e2e.cluster import Cluster, ClusterError, binaries, providers
+from e2e.cluster import Cluster, ClusterError, binaries, prerequisites, providers
 from e2e.cluster.images import build_images
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import story
@@ -81,6 +81,8 @@ class Demo:
 
     def run(self) -> None:
         chosen = self._chosen
+        if chosen.provider == "embedded" and (problem := prerequisites.unfit()):
+            raise ClusterError(problem)
         images = dict(build_images())
         bringing_up = time.monotonic()
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=max(2, chosen.workers))
