@@ -7,15 +7,18 @@ import os
 import sys
 from pathlib import Path
 
-from e2e.cluster import binaries, providers, record
-from e2e.cluster.interface import ClusterError
+from e2e.cluster import binaries, embedded, images, providers, record
+from e2e.cluster.interface import Cluster, ClusterError
+
+DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
 
 
 def main(words: list[str] | None = None) -> int:
     """Carry out one command; 1 and a sentence where it cannot."""
     words = sys.argv[1:] if words is None else words
     before, kubectl, after = _split_kubectl(words)
-    options = _parser().parse_args([*before, *kubectl])
+    options = argparse.Namespace(**DEFAULTS)
+    _parser().parse_args([*before, *kubectl], options)
     try:
         return int(_carry_out(options, after))
     except ClusterError as error:
@@ -29,38 +32,47 @@ def main(words: list[str] | None = None) -> int:
 def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
     match options.command:
         case "up":
+            built = images.build_images().values() if options.images else ()
             providers.up(
-                options.provider, options.name, nodes=options.nodes, port=options.port, kubeconfig=options.kubeconfig
+                options.provider,
+                options.name,
+                nodes=options.nodes,
+                port=options.port,
+                kubeconfig=options.kubeconfig,
+                images={image.ref: image.archive for image in built},
             )
         case "down":
-            providers.attach(options.provider, options.name).down() if options.provider != "embedded" else _down(
-                options
-            )
+            _down(options)
         case "status":
             return _status(options)
         case "kubeconfig":
-            print(providers.attach(options.provider, options.name).kubeconfig)
+            print(_attached(options).kubeconfig)
         case "load":
-            providers.attach(options.provider, options.name).load_image(options.archive, options.ref)
+            _attached(options).load_image(options.archive, options.ref)
         case "build":
             binaries.ensure(*(options.programs or binaries.PROGRAMS))
         case "kubectl":
-            config = providers.attach(options.provider, options.name).kubeconfig
+            config = _attached(options).kubeconfig
             program = str(binaries.path("kubectl"))
             os.execv(program, [program, f"--kubeconfig={config}", *kubectl_words])  # noqa: S606
     return 0
 
 
-def _down(options: argparse.Namespace) -> None:
-    from e2e.cluster import embedded  # noqa: PLC0415
+def _attached(options: argparse.Namespace) -> Cluster:
+    return providers.attach(options.provider, options.name, kubeconfig=options.kubeconfig)
 
+
+def _down(options: argparse.Namespace) -> None:
+    if options.provider != "embedded":
+        _attached(options).down()
+        return
     names = record.begun() if options.all else [options.name]
     for name in names:
         embedded.down(name)
 
 
 def _status(options: argparse.Namespace) -> int:
-    cluster = providers.attach(options.provider, options.name)
+    cluster = _attached(options)
     problems = providers.problems(cluster)
     for problem in problems:
         print(problem)
@@ -78,23 +90,32 @@ def _split_kubectl(words: list[str]) -> tuple[list[str], list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m e2e.cluster", description="A real Kubernetes cluster for tests.")
-    parser.add_argument("--name", default="dtj", help="name of the cluster (default: dtj)")
-    parser.add_argument("--provider", choices=providers.PROVIDERS, default="embedded")
-    parser.add_argument("--kubeconfig", type=Path, help="with --provider existing: the file to use")
+    """Common options stand before the command or behind it."""
+    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common.add_argument("--name", help="name of the cluster (default: dtj)")
+    common.add_argument("--provider", choices=providers.PROVIDERS, help="default: embedded")
+    common.add_argument("--kubeconfig", type=Path, help="with --provider existing: the file to use")
+    parser = argparse.ArgumentParser(
+        prog="python -m e2e.cluster", description="A real Kubernetes cluster for tests.", parents=[common]
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    up = commands.add_parser("up", help="start it, or find it running")
+
+    def command(word: str, purpose: str) -> argparse.ArgumentParser:
+        return commands.add_parser(word, help=purpose, description=purpose, parents=[common])
+
+    up = command("up", "start it, or find it running")
     up.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
     up.add_argument("--port", type=int, default=0, help="loopback port of the API server (default: a free one)")
-    down = commands.add_parser("down", help="take it away")
+    up.add_argument("--images", action="store_true", help="build the operator's and the trainer's image and load both")
+    down = command("down", "take it away, whatever state it is in")
     down.add_argument("--all", action="store_true", help="every embedded cluster of this machine")
-    commands.add_parser("status", help="say whether all of it runs")
-    commands.add_parser("kubeconfig", help="print the path of its kubeconfig")
-    load = commands.add_parser("load", help="load an image archive into every node")
+    command("status", "say whether all of it runs")
+    command("kubeconfig", "print the path of its kubeconfig")
+    load = command("load", "load an image archive into every node")
     load.add_argument("archive", type=Path)
     load.add_argument("ref", help="the name that pods use")
-    build = commands.add_parser("build", help="build the programs ahead of time")
-    build.add_argument("programs", nargs="*", choices=[[], *binaries.PROGRAMS], metavar="PROGRAM")
+    build = command("build", "build the programs ahead of time")
+    build.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
     commands.add_parser("kubectl", help="run kubectl against it", add_help=False)
     return parser
 

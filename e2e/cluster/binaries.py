@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -75,6 +76,8 @@ def ensure(*names: str) -> dict[str, Path]:
 
     Raises ClusterError where Go is missing, the disk is full, or a build fails.
     """
+    if unknown := sorted(set(names) - PROGRAMS.keys()):
+        raise ClusterError(f"{unknown[0]!r} is none of the programs: {', '.join(PROGRAMS)}.")
     wanted = [program for program in PROGRAMS.values() if program.name in names]
     go = toolchain(minimum_go())
     found = {program.name: cached(program, go) for program in wanted}
@@ -88,6 +91,7 @@ def ensure(*names: str) -> dict[str, Path]:
     return found
 
 
+@cache
 def path(name: str) -> Path:
     """The path of one program, built now where it is missing."""
     return ensure(name)[name]

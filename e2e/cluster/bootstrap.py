@@ -162,14 +162,15 @@ def boot_node(cluster: str, host: NodeHost, computer: Machine) -> None:
         f'mount --bind "{own}/kubelet" /var/lib/kubelet; mount --bind "{own}/cni-cache" /var/lib/cni; '
         f'mount --bind "{own}/log" /var/log',
     )  # fmt: skip
+    start_containerd(host, computer)
+
+
+def start_containerd(host: NodeHost, computer: Machine) -> None:
+    """Start containerd on a booted node, and wait until it serves."""
     host.socket.unlink(missing_ok=True)
     start_process(host, computer, "containerd")
-    wait_until(
-        host.socket.exists,
-        STARTED_LIMIT,
-        lambda: f"containerd did not start: {machine.last_words(computer.log('containerd'))}",
-        0.02,
-    )
+    log = computer.log("containerd")
+    wait_until(host.socket.exists, STARTED_LIMIT, lambda: f"containerd did not start: {machine.last_words(log)}", 0.02)
 
 
 def start_kubelet(host: NodeHost, computer: Machine) -> None:

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +30,7 @@ from e2e.cluster import (
     plane,
     prerequisites,
     record,
+    seeds,
     volumes,
 )
 from e2e.cluster.api import Api, wait_until
@@ -40,8 +41,11 @@ from e2e.cluster.node import NodeHost
 from e2e.cluster.progress import phase, tell
 from e2e.cluster.record import Record
 
-GIB_STATE = 4.0
-"""Room for two images unpacked on two nodes, logs and etcd."""
+GIB_STATE = 2.0
+"""Room for logs, etcd and the writable layers of containers."""
+
+UNPACKED = 2.5
+"""An image takes its archive's size as content, and somewhat more unpacked."""
 
 READY_LIMIT = 90.0
 
@@ -181,11 +185,15 @@ class EmbeddedCluster:
         down(self.name)
 
 
-def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> EmbeddedCluster:
+def up(
+    name: str = "dtj", *, nodes: int = 2, port: int = 0, images: Mapping[str, Path] | None = None
+) -> EmbeddedCluster:
     """Start a cluster, or find it running; `port` 0 picks a free loopback port.
 
-    What a crashed run left under this name is removed first. Raises ClusterError
-    with a sentence, and leaves nothing, where it cannot be started.
+    Its nodes begin with `images` (ref to archive), which is faster than loading
+    them later: unpacked once, they are cached and linked into every node. What a
+    crashed run left under this name is removed first. Raises ClusterError with a
+    sentence, and leaves nothing, where it cannot be started.
     """
     host = prerequisites.demand()
     home = record.directory(name)
@@ -194,15 +202,17 @@ def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> EmbeddedCluster:
     programs = bootstrap.programs()
     with locks.held(record.lock(name), f"another run that starts or removes cluster {name}", limit=300):
         if running := _running(name, host, nodes):
+            for ref, archive in (images or {}).items():
+                running.load_image(archive, ref)
             return running
-        paths.demand_space({home: GIB_STATE}, f"Cluster {name}")
+        _demand_space(home, images or {})
         with _listening(port) as listening:
             plan = Record(name, nodes, listening.getsockname()[1])
             cluster = EmbeddedCluster(plan, host)
             began = time.monotonic()
             try:
                 plan.write()
-                _start(cluster, programs, listening)
+                _start(cluster, programs, listening, images or {})
             except BaseException:
                 _remove(name)
                 raise
@@ -234,6 +244,7 @@ def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster
     found = record.read(name)
     if found is None:
         if record.directory(name).exists() or network.namespaces(name):
+            tell(f"Removing what an earlier run left of cluster {name}.")
             _remove(name)
         return None
     try:
@@ -253,20 +264,25 @@ def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster
     return EmbeddedCluster(found, host)
 
 
-def _start(cluster: EmbeddedCluster, programs: dict[str, Path], listening: socket.socket) -> None:
+def _demand_space(home: Path, images: Mapping[str, Path]) -> None:
+    """Seed and first node share what is unpacked, and the other nodes link to it."""
+    gib = sum(archive.stat().st_size for archive in images.values()) / 2**30
+    paths.demand_space({home: GIB_STATE, paths.cache(): gib * UNPACKED}, "Starting the cluster")
+
+
+def _start(
+    cluster: EmbeddedCluster, programs: dict[str, Path], listening: socket.socket, images: Mapping[str, Path]
+) -> None:
     with phase("network and machines"):
         network.build(cluster.name, cluster.record.nodes)
         (cluster.directory / "snapshotter").write_text(bootstrap.snapshotter(cluster.directory))
         keys = bootstrap.keys(cluster.directory, cluster.record.port, cluster.nodes)
         machine.namespaced(cluster.control, network.control_namespace(cluster.name), keep=(listening.fileno(),))
+    bootstrap.start_server(cluster.control, programs, keys, listening.fileno())
+    for name in cluster.nodes:
+        bootstrap.prepare_node(cluster.node_host(name), keys)
+    _give_images(cluster, {node.PAUSE: bootstrap.pause_image(), **images})
     with phase("control plane"):
-        bootstrap.start_server(cluster.control, programs, keys, listening.fileno())
-        for name in cluster.nodes:
-            bootstrap.prepare_node(cluster.node_host(name), keys)
-            bootstrap.boot_node(cluster.name, cluster.node_host(name), cluster.machine(name))
-        archive = bootstrap.pause_image()
-        for name in cluster.nodes:
-            images_on_nodes.load(cluster.node_host(name), archive, node.PAUSE)
         plane.wait_ready(cluster.api, cluster.control)
         bootstrap.grant(cluster.api)
         bootstrap.start_controllers(cluster.control, programs, keys)
@@ -276,6 +292,26 @@ def _start(cluster: EmbeddedCluster, programs: dict[str, Path], listening: socke
         wait_until(lambda: _all_ready(cluster), READY_LIMIT, lambda: _unready(cluster), 0.1)
     with phase("cluster DNS"):
         bootstrap.wait_dns(cluster.name, cluster.control)
+
+
+def _give_images(cluster: EmbeddedCluster, images: Mapping[str, Path]) -> None:
+    """Boot every node with `images`: from the cached seed, which the first node makes where it is missing."""
+    hosts = [cluster.node_host(name) for name in cluster.nodes]
+    place = seeds.seed(images, hosts[0].snapshotter)
+    if not place.exists():
+        first = cluster.machine(hosts[0].name)
+        bootstrap.boot_node(cluster.name, hosts[0], first)
+        for ref, archive in images.items():
+            with phase(f"unpack {ref}"):
+                images_on_nodes.load(hosts[0], archive, ref)
+        first.stop("containerd")
+        seeds.keep(hosts[0], place)
+        bootstrap.start_containerd(hosts[0], first)
+        hosts = hosts[1:]
+    with phase(f"machines of {len(hosts)} nodes"):
+        for host in hosts:
+            seeds.plant(place, host)
+            bootstrap.boot_node(cluster.name, host, cluster.machine(host.name))
 
 
 def _all_ready(cluster: EmbeddedCluster) -> bool:
@@ -326,6 +362,8 @@ def _remove(name: str) -> None:
         if home.exists():
             home.rename(doomed)
             shutil.rmtree(doomed)
+            with contextlib.suppress(OSError):
+                home.parent.rmdir()
 
 
 def _unmount_below(home: Path) -> None:

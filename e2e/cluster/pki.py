@@ -36,6 +36,7 @@ class Authority:
             _builder(self._name, self._name, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_CA_USAGE, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.certificate = directory / "ca.crt"
@@ -48,8 +49,12 @@ class Authority:
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         if organization:
             attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-        builder = _builder(x509.Name(attributes), self._name, key.public_key()).add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        purposes = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        builder = (
+            _builder(x509.Name(attributes), self._name, key.public_key())
+            .add_extension(purposes, critical=False)
+            .add_extension(issuer, critical=False)
         )
         if names:
             builder = builder.add_extension(

@@ -50,4 +50,4 @@ def phase(title: str) -> Iterator[Phase]:
 
 def tell(sentence: str) -> None:
     """One plain line."""
-    console.print(sentence, markup=False)
+    console.print(sentence, markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from e2e.cluster import embedded, existing, kind
@@ -12,14 +13,23 @@ PROVIDERS = ("embedded", "kind", "existing")
 
 
 def up(
-    provider: str = "embedded", name: str = "dtj", *, nodes: int = 2, port: int = 0, kubeconfig: Path | None = None
+    provider: str = "embedded",
+    name: str = "dtj",
+    *,
+    nodes: int = 2,
+    port: int = 0,
+    kubeconfig: Path | None = None,
+    images: Mapping[str, Path] | None = None,
 ) -> Cluster:
-    """Start a cluster, or find it running."""
+    """Start a cluster, or find it running, with `images` (ref to archive) on every node."""
     match provider:
         case "embedded":
-            return embedded.up(name, nodes=nodes, port=port)
+            return embedded.up(name, nodes=nodes, port=port, images=images)
         case "kind":
-            return kind.up(name, nodes=nodes, port=port)
+            cluster = kind.up(name, nodes=nodes, port=port)
+            for ref, archive in (images or {}).items():
+                cluster.load_image(archive, ref)
+            return cluster
         case "existing":
             return existing.attach(name, _chosen(kubeconfig))
     raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")

@@ -10,6 +10,7 @@ from pathlib import Path
 from e2e.cluster import paths
 from e2e.cluster.interface import ClusterError
 
+LOCKS = Path("/run/lock")
 NAME = re.compile(r"[a-z][a-z0-9]{0,15}")
 
 
@@ -44,8 +45,9 @@ def directory(name: str) -> Path:
 
 
 def lock(name: str) -> Path:
-    """The lock that `up` and `down` of this cluster hold; it stays when the state goes."""
-    return directory(name).with_suffix(".lock")
+    """The lock that `up` and `down` of this cluster hold. Names are taken machine-wide, as those of namespaces are."""
+    directory(name)
+    return LOCKS / f"dtj-{name}.lock"
 
 
 def read(name: str) -> Record | None:

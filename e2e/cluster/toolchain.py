@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from e2e.cluster import locks, paths
@@ -49,6 +50,7 @@ class Go:
         }
 
 
+@cache
 def toolchain(minimum: tuple[int, int]) -> Go:
     """A Go of at least `minimum` (major, minor).
 

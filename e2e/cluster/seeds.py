@@ -1,0 +1,78 @@
+"""Nodes that begin with their images unpacked: a containerd root, made once and linked into each node.
+
+Importing an image of a gigabyte takes some ten seconds a node; linking takes
+one. Blobs and layers are never written to after they are made, so links to them
+are safe; the databases beside them are copied. A seed's key is made from the
+images in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from e2e.cluster import images_on_nodes, locks, paths
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.node import NodeHost
+
+KEPT = 3
+"""Seeds that stay in the cache; older ones go when a new one is made."""
+
+
+def seed(images: Mapping[str, Path], snapshotter: str) -> Path:
+    """Where the seed with these images, ref to archive, lies once made."""
+    parts = [snapshotter, *(f"{ref}={images_on_nodes.identity(archive)}" for ref, archive in sorted(images.items()))]
+    return paths.cache() / "seeds" / hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def keep(made: NodeHost, place: Path) -> None:
+    """Make a seed of a node's root; its containerd must be stopped."""
+    with _locked():
+        if place.exists():
+            return
+        unfinished = place.with_suffix(".new")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        _link(made.images, unfinished)
+        shutil.copytree(made.directory / "loaded", unfinished / "loaded")
+        unfinished.rename(place)
+        by_age = sorted(place.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in by_age[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def plant(place: Path, host: NodeHost) -> None:
+    """Give a node that has not booted yet the seed's images."""
+    shutil.rmtree(host.images, ignore_errors=True)
+    with _locked():
+        if not place.exists():
+            raise ClusterError(f"The unpacked images in {place} were removed in this moment: start the cluster again.")
+        _link(place, host.images)
+        os.utime(place)
+    shutil.rmtree(host.directory / "loaded", ignore_errors=True)
+    (host.images / "loaded").rename(host.directory / "loaded")
+
+
+def _locked() -> AbstractContextManager[None]:
+    return locks.held(paths.cache() / "seeds.lock", "another run to copy its images")
+
+
+def _link(source: Path, target: Path) -> None:
+    """Copy a tree by hard links, or by content where it lies on another file system; databases by content always."""
+    linked = subprocess.run(["cp", "-a", "--link", source, target], capture_output=True, text=True, check=False)
+    if linked.returncode:
+        shutil.rmtree(target, ignore_errors=True)
+        copied = subprocess.run(
+            ["cp", "-a", "--reflink=auto", source, target], capture_output=True, text=True, check=False
+        )
+        if copied.returncode:
+            shutil.rmtree(target, ignore_errors=True)
+            raise ClusterError(f"Images cannot be copied from {source} to {target}: {copied.stderr.strip()}")
+        return
+    for database in target.glob("*/*.db"):
+        database.unlink()
+        shutil.copy2(source / database.relative_to(target), database)

@@ -1,0 +1,89 @@
+"""A machine without namespaces: processes start, end, are told apart, and never outlive it."""
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from e2e.cluster import machine
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.machine import Machine
+
+
+@pytest.fixture
+def computer():
+    host = Machine("m", Path(tempfile.mkdtemp(prefix="dtj-test-", dir="/tmp")))
+    init = machine.plain(host)
+    yield host
+    assert init.stdin is not None
+    init.stdin.close()
+    init.wait(timeout=10)
+    assert not host.directory.exists()
+
+
+def test_a_started_process_runs_until_it_is_stopped(computer):
+    computer.start("sleep", "sleep", "600")
+    assert computer.status() == {"sleep": None}
+    computer.stop("sleep")
+    assert computer.status() == {"sleep": -signal.SIGKILL}
+
+
+def test_starting_a_running_process_again_starts_no_second(computer):
+    computer.start("sleep", "sleep", "600")
+    first = _children(computer)
+    computer.start("sleep", "sleep", "600")
+    assert _children(computer) == first
+
+
+def test_a_process_that_ended_is_told_with_its_last_words(computer):
+    computer.start("short", "sh", "-c", "echo the reason; exit 3")
+    _until(lambda: computer.status() == {"short": 3})
+    with pytest.raises(ClusterError, match="short of m ended with 3: the reason"):
+        computer.demand_running()
+
+
+def test_a_program_that_is_missing_ends_with_a_sentence(computer):
+    computer.start("none", "/no/such/program")
+    _until(lambda: computer.status() == {"none": 127})
+    assert "/no/such/program" in machine.last_words(computer.log("none"))
+
+
+def test_a_command_gives_its_output_or_its_error(computer):
+    assert computer.run("echo", "hello") == "hello\n"
+    with pytest.raises(ClusterError, match="`false` failed on m"):
+        computer.run("false")
+
+
+def test_an_unknown_order_is_refused_and_init_lives_on(computer):
+    with pytest.raises(ClusterError, match="refused dance"):
+        computer._order(do="dance")
+    assert computer.status() == {}
+
+
+def test_killing_init_kills_its_processes():
+    host = Machine("m", Path(tempfile.mkdtemp(prefix="dtj-test-", dir="/tmp")))
+    init = machine.plain(host)
+    host.start("sleep", "sleep", "600")
+    (child,) = _children(host)
+    os.kill(init.pid, signal.SIGKILL)
+    init.wait()
+    assert init.stdin is not None
+    init.stdin.close()
+    _until(lambda: not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text())
+    assert host.status() == {}
+    assert host.init_pid() is None
+
+
+def _children(host: Machine) -> list[str]:
+    pid = host.init_pid()
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def _until(condition, limit=10.0):
+    deadline = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -1,0 +1,83 @@
+"""What cannot be done is refused in one sentence that says what to do."""
+
+import os
+import shutil
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from e2e.cluster import __main__, embedded, kind, locks, paths, prerequisites, providers, record
+from e2e.cluster.interface import ClusterError
+
+
+def test_without_root_the_embedded_cluster_says_so(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert "needs root" in prerequisites.unfit()
+    with pytest.raises(ClusterError, match="run it with sudo, or use --provider kind"):
+        prerequisites.demand()
+
+
+def test_each_missing_tool_is_named_with_its_package():
+    assert "install the package iproute2" in prerequisites.sentence("ip")
+    assert "bridge, host-local, loopback, portmap" in prerequisites.sentence("CNI plugins")
+
+
+def test_a_full_disk_is_refused_with_path_needed_and_free(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**29))
+    with pytest.raises(ClusterError, match=f"Building needs 3.0 GiB under {tmp_path} but 0.5 GiB are free"):
+        paths.demand_space({tmp_path / "a" / "b": 1.0, tmp_path / "c": 2.0}, "Building")
+
+
+def test_enough_space_is_enough(tmp_path):
+    paths.demand_space({tmp_path: 0.000001}, "Building")
+
+
+@pytest.mark.parametrize("name", ["", "UPPER", "with-dash", "1st", "a" * 17, "../up"])
+def test_a_name_that_cannot_name_namespaces_is_refused(name):
+    with pytest.raises(ClusterError, match="cannot name a cluster"):
+        record.directory(name)
+
+
+def test_a_busy_port_is_refused_by_number():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ClusterError, match=f"Port {port} of 127.0.0.1"), embedded._listening(port):
+            pass
+
+
+def test_a_lock_held_too_long_is_refused_by_what_holds_it(tmp_path):
+    lock = tmp_path / "lock"
+    with (
+        locks.held(lock, "nobody"),
+        pytest.raises(ClusterError, match="Waited 0 s for another run"),
+        locks.held(lock, "another run", limit=0.0),
+    ):
+        pass
+
+
+def test_kind_without_docker_is_refused(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ClusterError, match="needs docker, which is not on PATH"):
+        kind.up()
+
+
+def test_a_missing_kubeconfig_is_named(tmp_path):
+    with pytest.raises(ClusterError, match=f"no kubeconfig at {tmp_path}/none"):
+        providers.attach("existing", kubeconfig=tmp_path / "none")
+
+
+def test_the_command_says_the_sentence_and_fails(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DTJ_STATE", str(tmp_path))
+    monkeypatch.setattr(prerequisites, "demand", lambda: prerequisites.Host(Path("/"), may_lower_oom_score=True))
+    assert __main__.main(["--name", "none", "status"]) == 1
+    assert "No cluster none runs on this machine" in capsys.readouterr().err
+
+
+def test_down_of_a_cluster_that_never_was_is_fine(monkeypatch, tmp_path):
+    monkeypatch.setenv("DTJ_STATE", str(tmp_path))
+    assert __main__.main(["down", "--name", "never"]) == 0
+    assert list(tmp_path.iterdir()) == []
