@@ -1,0 +1,207 @@
+"""The chart as the real helm renders it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dtj_operator.api.crd import crd
+from dtj_operator.app.checks import NEEDED
+from e2e.cluster import binaries
+
+pytestmark = pytest.mark.contract
+
+CHART = Path(__file__).resolve().parents[3] / "charts" / "dtj-operator"
+
+
+@pytest.fixture(scope="session")
+def helm():
+    return binaries.path("helm")
+
+
+@pytest.fixture
+def render(helm):
+    def rendered(**values):
+        flags = [
+            flag
+            for name, value in values.items()
+            for flag in ("--set-json", f"{name.replace('__', '.')}={json.dumps(value)}")
+        ]
+        command = [helm, "template", "dtj-operator", CHART, "--namespace", "dtj-system", *flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ValueError(done.stderr)
+        return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+    return rendered
+
+
+def one(documents, kind, name="dtj-operator"):
+    (found,) = [each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    return found
+
+
+def of_kind(documents, *kinds):
+    return [document for document in documents if document["kind"] in kinds]
+
+
+def operator_rules(documents):
+    """(namespace, rule) of every Role and ClusterRole that is bound to the operator."""
+    bound = {
+        (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
+        for binding in of_kind(documents, "RoleBinding", "ClusterRoleBinding")
+    }
+    return [
+        (role["metadata"].get("namespace", ""), rule)
+        for role in of_kind(documents, "Role", "ClusterRole")
+        if (role["metadata"].get("namespace", ""), role["metadata"]["name"]) in bound
+        for rule in role["rules"]
+    ]
+
+
+def granted(documents, namespace):
+    return {
+        (group, resource, verb)
+        for place, rule in operator_rules(documents)
+        if place == namespace
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def test_helm_finds_nothing_wrong(helm):
+    subprocess.run([helm, "lint", "--strict", CHART], check=True, capture_output=True)
+
+
+def test_the_crd_arrives_unchanged_but_for_helms_own_labels_and_stays_when_the_chart_goes(render):
+    found = one(render(), "CustomResourceDefinition", "distributedtrainingjobs.dtj.dev")
+    assert found["spec"] == crd()["spec"]
+    assert found["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_the_crd_can_be_left_to_others(render):
+    assert of_kind(render(crds__install=False), "CustomResourceDefinition") == []
+
+
+@pytest.mark.parametrize("values", [{}, {"watchNamespaces": ["a", "b"]}])
+def test_no_rule_has_a_wildcard_a_secret_or_a_way_into_pods(render, values):
+    documents = render(**values)
+    rules = [rule for role in of_kind(documents, "Role", "ClusterRole") for rule in role["rules"]]
+    assert rules
+    for rule in rules:
+        words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert not words & {"*", "secrets", "pods/exec", "pods/attach", "bind", "escalate", "impersonate"}
+
+
+def test_the_operator_may_do_what_it_asks_for_at_its_start_and_little_more(render):
+    asked = {
+        (resource.group, f"{resource.plural}/{subresource}" if subresource else resource.plural, verb)
+        for resource, subresource, verbs in NEEDED
+        for verb in verbs
+    }
+    assert granted(render(), "") - asked == {
+        ("dtj.dev", "distributedtrainingjobs/finalizers", "update"),
+        ("", "nodes", "list"),
+        ("", "nodes", "watch"),
+    }
+    assert asked <= granted(render(), "")
+
+
+def test_leases_are_written_only_in_the_operators_own_namespace(render):
+    documents = render()
+    assert granted(documents, "dtj-system") == {
+        ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
+    }
+    assert granted(documents, "kube-node-lease") == {
+        ("coordination.k8s.io", "leases", verb) for verb in ("list", "watch")
+    }
+
+
+def test_with_namespaces_to_watch_there_is_no_right_outside_of_them(render):
+    documents = render(watchNamespaces=["a", "b"])
+    assert of_kind(documents, "ClusterRoleBinding") == []
+    assert {place for place, _ in operator_rules(documents)} == {"a", "b", "dtj-system"}
+    assert granted(documents, "a") == granted(documents, "b")
+    arguments = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert [word for word in arguments if word.startswith("--namespace")] == ["--namespace=a", "--namespace=b"]
+
+
+def test_every_role_is_bound_to_the_account_that_the_pod_runs_as(render):
+    documents = render()
+    account = one(documents, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    for binding in of_kind(documents, "RoleBinding", "ClusterRoleBinding"):
+        assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "dtj-system"}]
+    assert one(documents, "ServiceAccount", account)
+
+
+def test_the_pod_meets_the_restricted_standard_and_mounts_its_token_alone(render):
+    pod = one(render(), "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["automountServiceAccountToken"] is False
+    assert {next(iter(set(volume) - {"name"})) for volume in pod["volumes"]} == {"projected", "emptyDir"}
+
+
+def test_probes_and_metrics_are_on_the_ports_of_the_contract(render):
+    documents = render()
+    (container,) = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"metrics": 8080, "health": 8081}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
+    assert one(documents, "Service", "dtj-operator-metrics")["spec"]["ports"][0]["port"] == 8080
+
+
+def test_the_arguments_are_ones_that_the_operator_takes(render):
+    from dtj_operator.app.settings import parser, settings_from
+
+    (container,) = one(render(watchNamespaces=["a"]), "Deployment")["spec"]["template"]["spec"]["containers"]
+    settings = settings_from(parser().parse_args(container["args"]), {})
+    assert settings.namespaces == ("a",)
+    assert settings.leader_elect
+    assert settings.log_format == "json"
+
+
+def test_a_second_replica_brings_a_disruption_budget(render):
+    assert of_kind(render(), "PodDisruptionBudget") == []
+    assert len(of_kind(render(replicas=2), "PodDisruptionBudget")) == 1
+
+
+def test_users_get_roles_of_their_own_that_join_those_of_kubernetes(render):
+    documents = render()
+    for name in ("view", "edit", "admin"):
+        role = one(documents, "ClusterRole", f"dtj-operator-{name}")
+        assert role["metadata"]["labels"][f"rbac.authorization.k8s.io/aggregate-to-{name}"] == "true"
+    assert not any(
+        label.startswith("rbac.authorization.k8s.io/")
+        for role in of_kind(render(rbac__aggregateUserRoles=False), "ClusterRole")
+        for label in role["metadata"]["labels"]
+    )
+
+
+@pytest.mark.parametrize(("value", "said"), [
+    ({"replica": 2}, "replica"),
+    ({"image__tagg": "x"}, "tagg"),
+    ({"settings__logLevel": "loud"}, "logLevel"),
+    ({"watchNamespaces": ["Not A Name"]}, "watchNamespaces"),
+    ({"image__digest": "latest"}, "digest"),
+])  # fmt: skip
+def test_a_value_that_is_misspelt_or_senseless_is_refused_by_name(render, value, said):
+    with pytest.raises(ValueError, match=said):
+        render(**value)
+
+
+def test_a_digest_wins_over_the_tag(render):
+    digest = "sha256:" + "0" * 64
+    documents = render(image__digest=digest, image__tag="ignored")
+    assert (
+        one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"] == f"dtj-operator@{digest}"
+    )

@@ -1,0 +1,190 @@
+"""What decides that an image is built again, and what happens when it cannot be."""
+
+import io
+import json
+import tarfile
+from typing import NamedTuple
+
+import pytest
+
+from e2e.cluster import debian_base, image_builders, images, paths
+from e2e.cluster.images import Source
+from e2e.cluster.interface import ClusterError
+
+SOURCE = Source("dtj-thing", "thing/Dockerfile", ("requirements/thing.txt", "thing/package"))
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    root = tmp_path / "checkout"
+    for name, text in {
+        ".dockerignore": "*",
+        "thing/Dockerfile": "FROM scratch",
+        "thing/package/a.py": "a = 1",
+        "thing/package/__pycache__/a.pyc": "compiled",
+        "thing/other.py": "not in the image",
+        "requirements/thing.txt": "a==1",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTJ_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def docker_archive(path, config):
+    manifest = json.dumps([{"Config": config}]).encode()
+    with tarfile.open(path, "w") as tar:
+        entry = tarfile.TarInfo("manifest.json")
+        entry.size = len(manifest)
+        tar.addfile(entry, io.BytesIO(manifest))
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+class CountingBuilder:
+    """Writes a small archive in docker's format instead of running a container tool."""
+
+    base_key = "base"
+
+    def __init__(self, problem=None):
+        self.built = []
+        self.problem = problem
+
+    def build(self, checkout, dockerfile, ref):
+        self.built.append(ref)
+
+    def save(self, ref, archive):
+        archive.write_bytes(b"half")
+        if self.problem:
+            raise self.problem
+        docker_archive(archive, "ab12.json")
+
+
+@pytest.mark.parametrize("name", [
+    "thing/Dockerfile", "thing/package/a.py", "thing/package/new.py", "requirements/thing.txt", ".dockerignore",
+])  # fmt: skip
+def test_a_change_of_anything_in_the_image_changes_its_name(checkout, name):
+    before = images.content_hash(SOURCE, checkout, "base")
+    (checkout / name).write_text("changed")
+    assert images.content_hash(SOURCE, checkout, "base") != before
+
+
+@pytest.mark.parametrize("name", ["thing/other.py", "thing/package/__pycache__/a.pyc"])
+def test_a_change_of_anything_else_does_not(checkout, name):
+    before = images.content_hash(SOURCE, checkout, "base")
+    (checkout / name).write_text("changed")
+    assert images.content_hash(SOURCE, checkout, "base") == before
+
+
+def test_another_base_is_another_image(checkout):
+    assert images.content_hash(SOURCE, checkout, "a") != images.content_hash(SOURCE, checkout, "b")
+
+
+def test_what_is_built_is_built_once(checkout, cache):
+    builder = CountingBuilder()
+    first = images.build_images([SOURCE], checkout=checkout, builder=builder)["dtj-thing"]
+    again = images.build_images([SOURCE], checkout=checkout, builder=builder)["dtj-thing"]
+    assert builder.built == [first.ref]
+    assert again == first
+    assert first.ref.startswith("localhost/dtj-thing:")
+    assert first.digest == "sha256:ab12"
+
+
+def test_a_failed_build_leaves_no_archive(checkout, cache):
+    builder = CountingBuilder(ClusterError("The disk is full."))
+    with pytest.raises(ClusterError, match="disk is full"):
+        images.build_images([SOURCE], checkout=checkout, builder=builder)
+    assert [file.name for file in (cache / "images").iterdir() if file.suffix != ".lock"] == []
+
+
+def test_old_archives_do_not_pile_up(checkout, cache):
+    for version in range(5):
+        (checkout / "thing" / "package" / "a.py").write_text(f"a = {version}")
+        newest = images.build_images([SOURCE], checkout=checkout, builder=CountingBuilder())["dtj-thing"]
+    left = sorted((cache / "images").glob("*.tar"))
+    assert newest.archive in left
+    assert len(left) == images.KEPT
+
+
+def test_a_damaged_archive_is_removed_so_that_the_next_run_builds_it(checkout, cache):
+    built = images.build_images([SOURCE], checkout=checkout, builder=CountingBuilder())["dtj-thing"]
+    built.archive.write_bytes(b"damaged")
+    with pytest.raises(ClusterError, match="run the same command again"):
+        images.build_images([SOURCE], checkout=checkout, builder=CountingBuilder())
+    assert not built.archive.exists()
+
+
+def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache, monkeypatch):
+    monkeypatch.setattr(paths.shutil, "disk_usage", lambda _: Usage(2**40, 2**40, 2**30))
+    builder = CountingBuilder()
+    with pytest.raises(ClusterError, match=r"needs 8.0 GiB .* DTJ_CACHE"):
+        images.build_images([SOURCE], checkout=checkout, builder=builder)
+    assert builder.built == []
+
+
+def test_without_docker_and_root_the_sentence_names_both_ways_out(monkeypatch):
+    monkeypatch.setattr(image_builders, "_docker_answers", lambda: False)
+    monkeypatch.setattr(image_builders.os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match=r"docker daemon, or root"):
+        image_builders.choose()
+
+
+def test_a_tool_that_meets_a_full_disk_says_so_in_one_sentence():
+    with pytest.raises(ClusterError, match=r"is full, so sh could not go on") as refused:
+        image_builders.run(["sh", "-c", "echo 'write: No space left on device' >&2; exit 1"])
+    assert "\n" not in str(refused.value)
+
+
+def test_a_tool_that_fails_is_quoted():
+    with pytest.raises(ClusterError, match=r"(?s)sh ended with 3.*no such base"):
+        image_builders.run(["sh", "-c", "echo no such base >&2; exit 3"])
+
+
+def test_a_build_takes_over_pips_mirror_and_trust_but_no_path_of_this_machine():
+    listed = (
+        "global.cert='/etc/here.crt'\nglobal.index-url='https://mirror.test/simple'\n"
+        ":env:.find-links='/opt/here'\n:env:.timeout='180'\n"
+    )
+    text = image_builders.pip_configuration(listed, "/run/secrets/ca.crt")
+    assert text.splitlines() == [
+        "[global]", "index-url = https://mirror.test/simple", "timeout = 180", "cert = /run/secrets/ca.crt",
+    ]  # fmt: skip
+    assert image_builders.pip_configuration("", None) == "[global]\n"
+
+
+ONE_LINE = "# deb http://no.test/debian bookworm main\ndeb http://mirror.test/debian bookworm main\n"
+STANZAS = """Types: deb
+URIs: http://other.test/debian-security
+Suites: bookworm-security
+
+Types: deb
+# a note
+URIs: http://mirror.test/debian
+Suites: bookworm bookworm-updates
+Components: main
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [
+    ("sources.list", "deb [signed-by=/k] http://mirror.test/debian bookworm main\n"),
+    ("sources.list.d/a.list", ONE_LINE),
+    ("sources.list.d/a.sources", STANZAS),
+])  # fmt: skip
+def test_the_base_comes_from_the_mirror_that_apt_uses(tmp_path, name, text):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert debian_base.apt_mirror(tmp_path) == "http://mirror.test/debian"
+
+
+def test_a_machine_of_another_suite_leaves_the_mirror_to_debootstrap(tmp_path):
+    (tmp_path / "sources.list").write_text("deb http://mirror.test/ubuntu noble main\n")
+    assert debian_base.apt_mirror(tmp_path) is None

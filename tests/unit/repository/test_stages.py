@@ -1,0 +1,53 @@
+"""The stages behind `make check` and `make test`: every stage runs, and the last line tells the truth."""
+
+import sys
+
+import pytest
+
+from tools import stages
+from tools.stages import Counts, Outcome, Stage
+
+
+def outcome(name, *, ok=True, counts=None):
+    return Outcome(Stage(name, ()), ok, 1.0, counts)
+
+
+def test_a_failed_stage_does_not_stop_those_after_it_and_fails_the_whole(capsys):
+    ended = {"lint": outcome("lint", ok=False), "quick": outcome("quick", counts=Counts(7, 0, 2))}
+    code = stages.run_plan([Stage("lint", ()), Stage("quick", ())], lambda stage: ended[stage.name])
+    said = capsys.readouterr().out
+    assert code == 1
+    assert "lint       FAILED" in said
+    assert said.splitlines()[-1] == "7 passed, 0 failed, 2 skipped"
+
+
+def test_the_last_line_adds_up_the_tests_of_all_stages(capsys):
+    stages.run_plan(
+        [Stage("quick", ()), Stage("e2e", ())],
+        lambda stage: outcome(stage.name, counts=Counts(3, 1, 0) if stage.name == "e2e" else Counts(10)),
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "13 passed, 1 failed"
+
+
+def test_a_report_of_pytest_is_counted(tmp_path):
+    report = tmp_path / "junit.xml"
+    report.write_text('<testsuites><testsuite tests="9" errors="1" failures="2" skipped="3"/></testsuites>')
+    assert stages.counts(report) == Counts(passed=3, failed=3, skipped=3)
+
+
+@pytest.mark.parametrize(("code", "ok"), [("raise SystemExit(0)", True), ("raise SystemExit(3)", False)])
+def test_a_stage_without_tests_is_judged_by_its_exit_code(code, ok):
+    assert stages.run(Stage("any", (sys.executable, "-c", code))).ok is ok
+
+
+def test_a_pytest_stage_that_ran_no_test_has_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(stages, "RESULTS", tmp_path)
+    (tmp_path / "junit-none.xml").write_text("")
+    assert not stages.run(Stage("none", (sys.executable, "-c", "pass"), tests=True)).ok
+
+
+def test_check_is_the_first_part_of_test_and_every_marker_has_its_stage():
+    assert stages.TEST[: len(stages.CHECK)] == stages.CHECK
+    asked = " ".join(" ".join(stage.command) for stage in stages.TEST)
+    for marker in ("contract", "trainer", "e2e"):
+        assert f"-m {marker}" in asked
