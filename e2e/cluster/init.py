@@ -147,16 +147,19 @@ class Init:
 
 def spawn(argv: list[str], output: int, keep: list[int]) -> int:
     """Fork and execute; the child dies with its parent. Returns its pid."""
+    parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(argv, output, keep)
+        _become(argv, output, keep, parent)
     return pid
 
 
-def _become(argv: list[str], output: int, keep: list[int]) -> NoReturn:
+def _become(argv: list[str], output: int, keep: list[int], parent: int) -> NoReturn:
     try:
         os.setsid()
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the line above could tell
+            os._exit(127)
         for restored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(restored, signal.SIG_DFL)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
