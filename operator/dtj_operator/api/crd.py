@@ -1,0 +1,146 @@
+"""The CustomResourceDefinition, made from the models; crds/ holds the same text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from dtj_operator.api.names import (
+    CATEGORIES,
+    GROUP,
+    KIND,
+    PLURAL,
+    SHORT_NAME,
+    SINGULAR,
+    VERSION,
+)
+from dtj_operator.api.pod_template import pod_template
+from dtj_operator.api.rules import JOB_RULES, MANAGED_BY_RULE, SPEC_RULES, Rule
+from dtj_operator.api.schema import Schema, structural
+from dtj_operator.api.spec import JobSpec
+from dtj_operator.api.status import JobStatus
+
+ROLES_MAX = 4
+KEYS_MAX = 64
+NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
+"""DNS-1035: the name becomes a service's, and part of host names. As a rule in CEL it would
+exceed the cost budget, because the server takes the name for a text without bounds."""
+
+COLUMNS = (
+    ("State", "string", ".status.phase", 0, "The state in one word."),
+    ("Strategy", "string", ".status.strategy.type", 0, "The strategy in use."),
+    ("Workers", "string", ".status.workers", 0, "Ready and wanted chief and worker pods."),
+    ("Restarts", "integer", ".status.restarts.total", 0, "Incidents that were acted upon."),
+    ("Step", "integer", ".status.progress.step", 0, "Training steps made."),
+    ("Age", "date", ".metadata.creationTimestamp", 0, "Time since the job was created."),
+    ("Message", "string", ".status.message", 1, "What it waits for, or what happened last."),
+)
+
+
+def crd() -> dict[str, Any]:
+    """The CustomResourceDefinition."""
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": SINGULAR,
+                "shortNames": [SHORT_NAME],
+                "categories": list(CATEGORIES),
+            },
+            "versions": [
+                {
+                    "name": VERSION,
+                    "served": True,
+                    "storage": True,
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicaSpecs.worker.replicas",
+                            "statusReplicasPath": ".status.replicaStatuses.worker.created",
+                            "labelSelectorPath": ".status.selector",
+                        },
+                    },
+                    "additionalPrinterColumns": [
+                        {
+                            "name": name,
+                            "type": kind,
+                            "jsonPath": path,
+                            "priority": priority,
+                            "description": description,
+                        }
+                        for name, kind, path, priority, description in COLUMNS
+                    ],
+                    "schema": {"openAPIV3Schema": _job()},
+                }
+            ],
+        },
+    }
+
+
+def crd_yaml() -> str:
+    """The CustomResourceDefinition as text, the same each time."""
+    head = "# Made by `dtj-operator crd` from operator/dtj_operator/api; do not edit.\n"
+    return head + yaml.safe_dump(crd(), sort_keys=False, width=100, allow_unicode=True)
+
+
+def _job() -> Schema:
+    return {
+        "type": "object",
+        "description": "A TensorFlow training job on one or many pods.",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "dtj.dev/v1alpha1."},
+            "kind": {"type": "string", "description": "DistributedTrainingJob."},
+            "metadata": {
+                "type": "object",
+                "properties": {"name": {"type": "string", "pattern": NAME_PATTERN}},
+            },
+            "spec": _spec(),
+            "status": _status(),
+        },
+        "x-kubernetes-validations": _wire(JOB_RULES),
+    }
+
+
+def _spec() -> Schema:
+    schema = structural(JobSpec)
+    properties = schema["properties"]
+    roles = properties["replicaSpecs"]
+    roles["maxProperties"] = ROLES_MAX
+    roles["additionalProperties"]["properties"]["template"] = pod_template()
+    properties["managedBy"]["x-kubernetes-validations"] = _wire((MANAGED_BY_RULE,))
+    reasons = properties["failurePolicy"]["properties"]["rules"]["items"]["properties"]["reasons"]
+    reasons["items"]["maxLength"] = KEYS_MAX
+    schema["x-kubernetes-validations"] = _wire(SPEC_RULES)
+    return schema
+
+
+def _status() -> Schema:
+    schema = structural(JobStatus)
+    conditions = schema["properties"]["conditions"]
+    conditions["x-kubernetes-list-type"] = "map"
+    conditions["x-kubernetes-list-map-keys"] = ["type"]
+    _without_defaults(schema)
+    return schema
+
+
+def _without_defaults(schema: Schema) -> None:
+    """Status is written whole by the operator: the server has nothing to fill in."""
+    schema.pop("default", None)
+    for child in schema.get("properties", {}).values():
+        _without_defaults(child)
+    for inner in ("items", "additionalProperties"):
+        if isinstance(schema.get(inner), dict):
+            _without_defaults(schema[inner])
+
+
+def _wire(rules: tuple[Rule, ...]) -> list[dict[str, str]]:
+    return [rule.wire() for rule in rules]
