@@ -26,6 +26,9 @@ _PORT_WORDS = re.compile(r"could not start grpc server", re.IGNORECASE)
 _DISK_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _MEMORY_WORDS = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
 _LATE_WORDS = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
+_NOISE = re.compile(
+    r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$|defined at )"
+)
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 
 
@@ -111,10 +114,10 @@ def _chain(exc: BaseException) -> list[BaseException]:
 
 
 def _text(exc: BaseException) -> str:
+    """The words of an exception without the stacks that TensorFlow puts into them."""
     words = getattr(exc, "message", None) or str(exc)
     lines = [line.strip() for line in str(words).splitlines() if line.strip()]
-    lines = [line for line in lines if not re.match(r"(Detected at node|Graph execution error|Original stack)", line)]
-    return " ".join(lines[:4])
+    return " ".join(line for line in lines if not _NOISE.match(line))
 
 
 def _place(exc: BaseException) -> str:

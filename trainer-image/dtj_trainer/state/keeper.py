@@ -29,6 +29,8 @@ class Keeper:
             owner = Owner(Path(self.directory), session.environment.uid, session.environment.attempt)
         self._checkpoints = Checkpoints(self.directory, settings.keep, owner)
         self.owner = owner
+        if self.directory:
+            self._held = _Held()
 
     def resume(self) -> Position | None:
         """Claim the directory and restore the newest checkpoint, the same one in every process.
@@ -48,10 +50,9 @@ class Keeper:
         if before is not None:
             job_file.check(before, self._identity, Path(self.directory))
         self._checkpoints.await_visible(name)
-        held = _Held()
-        self._checkpoints.restore(name, {**self._objects, **held.objects()})
+        self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
-        return held.position
+        return self._held.place
 
     def due(self, step: int, *, asked: bool) -> bool:
         """Whether to save after `step`; all processes get the same answer."""
@@ -82,10 +83,10 @@ class Keeper:
             return
         started = time.monotonic()
         if self.owner is not None or _saved_by_all(self._objects):
-            held = _Held(place)
+            self._held.place = place
             self._checkpoints.save(
                 place.step,
-                {**self._objects, **held.objects()},
+                {**self._objects, **self._held.objects()},
                 lambda folder: job_file.write(folder, self._note(place, epoch)),
             )
         self._checkpoints.saved_step = place.step
@@ -106,10 +107,25 @@ class Keeper:
 
 
 class _Held:
-    """The step and the other state of a checkpoint, as objects that TensorFlow saves."""
+    """The step and the other state of a checkpoint, as objects that TensorFlow saves.
 
-    def __init__(self, place: Position | None = None) -> None:
-        self.position = place or Position()
+    Made once, by all processes: a new variable is a collective under MultiWorkerMirrored.
+    """
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._place = Position()
+        self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+
+    @property
+    def place(self) -> Position:
+        return self._place
+
+    @place.setter
+    def place(self, place: Position) -> None:
+        self._place = place
+        self._step.assign(place.step)
 
     def objects(self) -> dict[str, Any]:
         import tensorflow as tf
@@ -118,13 +134,13 @@ class _Held:
 
         class State(tf.train.experimental.PythonState):  # type: ignore[misc] # TensorFlow has no types
             def serialize(self) -> str:
-                return position.text(held.position)
+                return position.text(held.place)
 
             def deserialize(self, string_value: Any) -> None:
                 text = string_value.decode() if isinstance(string_value, bytes) else str(string_value)
-                held.position = position.restore(text)
+                held.place = position.restore(text)
 
-        return {"step": tf.Variable(self.position.step, dtype=tf.int64, trainable=False), "state": State()}
+        return {"step": self._step, "state": State()}
 
 
 def _saved_by_all(objects: Mapping[str, Any]) -> bool:
