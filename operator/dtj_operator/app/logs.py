@@ -10,7 +10,12 @@ from typing import Any
 
 ORDINARY = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 """Attributes that every record has; all others are facts of that line."""
-QUIET = {"kopf": logging.WARNING, "aiohttp": logging.WARNING, "asyncio": logging.WARNING}
+QUIET = {
+    "kopf": logging.WARNING,
+    "kopf._core.reactor.running": logging.ERROR,  # it warns that signals are not its business, which is the point
+    "aiohttp": logging.WARNING,
+    "asyncio": logging.WARNING,
+}
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:
