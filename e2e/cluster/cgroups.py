@@ -30,6 +30,16 @@ def unified() -> bool:
 
 def make(group: str) -> None:
     """Make the node's group with every controller that the host has."""
+    try:
+        _make(group)
+    except OSError as error:
+        raise ClusterError(
+            f"Control groups cannot be made here ({error}), and the kubelet needs its own: "
+            "run on a virtual machine or in a privileged container, or use --provider kind."
+        ) from None
+
+
+def _make(group: str) -> None:
     if unified():
         _delegate()
         (ROOT / group).mkdir(exist_ok=True)

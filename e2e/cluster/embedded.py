@@ -197,6 +197,7 @@ def up(
     """
     host = prerequisites.demand()
     home = record.directory(name)
+    record.demand_own_root()
     if not 1 <= nodes <= bootstrap.MOST_NODES:
         raise ClusterError(f"{nodes} nodes were asked for: choose 1 to {bootstrap.MOST_NODES}.")
     programs = bootstrap.programs()
@@ -355,13 +356,9 @@ def _remove(name: str) -> None:
         network.remove(name)
         cgroups.remove(f"dtj-{name}-")
         _unmount_below(home)
-        doomed = home.with_name(f"{home.name}.removed.{os.getpid()}")
-        for leftover in home.parent.glob(f"{home.name}.removed.*"):
-            shutil.rmtree(leftover, ignore_errors=True)
         bootstrap.forget_mount_points(home)
         if home.exists():
-            home.rename(doomed)
-            shutil.rmtree(doomed)
+            shutil.rmtree(home)
             with contextlib.suppress(OSError):
                 home.parent.rmdir()
 

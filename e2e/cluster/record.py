@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -59,4 +60,12 @@ def read(name: str) -> Record | None:
 def begun() -> list[str]:
     """Names of all clusters with state on this machine."""
     root = paths.state_root()
-    return sorted(entry.name for entry in root.iterdir() if (entry / "cluster.json").exists()) if root.is_dir() else []
+    return sorted(entry.name for entry in root.iterdir() if NAME.fullmatch(entry.name)) if root.is_dir() else []
+
+
+def demand_own_root() -> None:
+    """Keys are written below the state's root: refuse one that another user has put there."""
+    root = paths.state_root()
+    root.mkdir(parents=True, exist_ok=True)
+    if root.is_symlink() or root.stat().st_uid != os.geteuid():
+        raise ClusterError(f"{root} belongs to another user: remove it, or point DTJ_STATE at a directory of your own.")
