@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults.oracles import State, Tracebacks, Watchman, difference, end_state
 from tests.faults.world import NotReached, World
-from tests.support.apiserver import gateway_timeout
+from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too_many_requests
 from tests.support.operator_process import USER_AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.faults.workloads import Workload
+    from tests.support.apiserver.faults import Outcome
 
-AT_ONCE: Final = 4
+AT_ONCE: Final = 6
 """Worlds that run at the same time: most of a run is waiting."""
-QUIET_SECONDS: Final = 3.0
+QUIET_SECONDS: Final = 2.5
 """World seconds without any write after which nothing more is expected."""
+SETTLING_SECONDS: Final = 1.0
+"""World seconds from the end state to the last event that tells of it."""
 SPARE_WRITES: Final = 12
 """Writes that a disturbed run may need beyond three times those of the undisturbed one."""
 
@@ -33,6 +36,16 @@ class Disturbance(StrEnum):
     CRASH_BEFORE = "crash before the write arrives"
     CRASH_AFTER = "crash after the commit, before the answer"
     TIMEOUT_AFTER = "504 after the commit"
+    LAG = "watches lag behind from before the commit on"
+    CRASH_INTO_LAG = "crash after the commit, and a restart with watches that lag"
+    MISSED_EVENTS = "streams broken and history compacted, lists refused for a while"
+    SERVER_ERROR = "500 instead of the write"
+    THROTTLED = "429 instead of the write"
+
+
+EVERY_WRITE: Final = (Disturbance.CRASH_BEFORE, Disturbance.CRASH_AFTER, Disturbance.TIMEOUT_AFTER)
+"""What is tried at every single write; the others at every second one."""
+OTHERS: Final = tuple(how for how in Disturbance if how not in EVERY_WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +72,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Result:
     """What came of a plan. All is well when nothing is listed."""
 
     plan: Plan
@@ -95,7 +108,7 @@ async def learn(workload: Workload) -> Reference:
         return Reference(end_state(world), writes, world.status.get("restarts"))
 
 
-async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Outcome:
+async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Result:
     """Run a story with one disturbance."""
     async with World() as world:
         watchman = Watchman(world)
@@ -106,6 +119,7 @@ async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Outco
         try:
             await plan.workload.drive(world)
             await _equal(world, reference)
+            await world.pass_time(SETTLING_SECONDS)
             settled = len(world.writes())
             await world.pass_time(QUIET_SECONDS)
             late = [request.target for request in world.writes()[settled:]]
@@ -122,7 +136,7 @@ async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Outco
         lost = list(watchman.charges_taken_back)
         if world.status.get("restarts") != reference.restarts:
             lost.append(f"restarts are {world.status.get('restarts')}, undisturbed {reference.restarts}")
-        return Outcome(
+        return Result(
             plan,
             struck(),
             tuple(difference(reference.state, end_state(world))),
@@ -133,13 +147,20 @@ async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Outco
 
 
 def _arm(world: World, plan: Plan) -> Callable[[], str]:
+    """Prepare the disturbance. The answer tells later which write it met."""
+    outcomes: dict[Disturbance, Outcome] = {
+        Disturbance.CRASH_BEFORE: Cut(after_commit=False, first=world.crash),
+        Disturbance.CRASH_AFTER: Cut(after_commit=True, first=world.crash),
+        Disturbance.TIMEOUT_AFTER: gateway_timeout(),
+        Disturbance.LAG: Meanwhile(world.lag, after_commit=False),
+        Disturbance.CRASH_INTO_LAG: Cut(after_commit=True, first=world.crash_and_lag),
+        Disturbance.MISSED_EVENTS: Meanwhile(world.lose_events, after_commit=True),
+        Disturbance.SERVER_ERROR: Answer(500),
+        Disturbance.THROTTLED: too_many_requests(2),
+    }
     at = len(world.writes()) + plan.write
-    if plan.disturbance is Disturbance.TIMEOUT_AFTER:
-        rule = world.server.faults.on_write(plan.write, gateway_timeout(), user_agent=USER_AGENT)
-        happened: Callable[[], bool] = lambda: rule.hits > 0  # noqa: E731 - the same shape as below
-    else:
-        happened = world.crash_at_write(plan.write, after_commit=plan.disturbance is Disturbance.CRASH_AFTER)
-    return lambda: world.writes()[at].target if happened() else ""
+    rule = world.server.faults.on_write(plan.write, outcomes[plan.disturbance], user_agent=USER_AGENT)
+    return lambda: world.writes()[at].target if rule.hits else ""
 
 
 async def _equal(world: World, reference: Reference) -> None:
@@ -156,22 +177,24 @@ async def _quiet(world: World) -> None:
 
 
 async def run_all(
-    workload: Workload,
-    disturbances: Sequence[Disturbance] = tuple(Disturbance),
-    told: Callable[[Outcome], None] = lambda _: None,
-) -> list[Outcome]:
-    """Every plan of a story."""
+    workload: Workload, disturbances: Sequence[Disturbance], told: Callable[[Result], None] = lambda _: None
+) -> list[Result]:
+    """The plans of a story with these disturbances; `told` hears each result at once."""
     reference = await learn(workload)
-    plans = [Plan(workload, how, at) for at in range(len(reference.writes)) for how in disturbances]
+    plans = [
+        Plan(workload, how, at)
+        for how in disturbances
+        for at in range(0, len(reference.writes), 1 if how in EVERY_WRITE else 2)
+    ]
     tracebacks = Tracebacks()
     logging.getLogger("dtj_operator").addHandler(tracebacks)
     slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(plan: Plan) -> Outcome:
+    async def one(plan: Plan) -> Result:
         async with slots:
-            outcome = await run(plan, reference, tracebacks)
-            told(outcome)
-            return outcome
+            result = await run(plan, reference, tracebacks)
+            told(result)
+            return result
 
     try:
         return list(await asyncio.gather(*(one(plan) for plan in plans)))

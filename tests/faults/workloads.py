@@ -70,8 +70,13 @@ async def _worker_fails_too_often(world: World) -> None:
 
 async def _pod_deleted(world: World) -> None:
     await _running(world)
+    attempt = _attempts(world) + 1
+    # The kubelet waits with its confirmation until an operator has seen the deletion; see test_unobserved.
+    world.kubelet.halted = True
     world.server.delete("pods", NAMESPACE, "train-worker-1")
-    await _recovered(world, attempt=_attempts(world) + 1)
+    await world.until(lambda: world.status.get("lastIncident") is not None, "an incident")
+    world.kubelet.resume()
+    await _recovered(world, attempt=attempt)
 
 
 async def _suspend_and_resume(world: World) -> None:
@@ -103,8 +108,9 @@ async def _lose_ps(world: World) -> None:
 
 async def _complete(world: World) -> None:
     await _running(world)
-    for pod in ("train-worker-0", "train-worker-1"):
-        await world.until(lambda pod=pod: world.kubelet.exit(pod, 0), f"{pod} to end")  # type: ignore[misc]
+    await world.until(lambda: world.kubelet.exit("train-worker-1", 0), "worker 1 to end")
+    await world.until(lambda: world.status.get("completed") == {"worker": [1]}, "worker 1 to be noted as completed")
+    await world.until(lambda: world.kubelet.exit("train-worker-0", 0), "worker 0 to end")
     await world.until(lambda: world.holds("Succeeded"), "a succeeded job")
 
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final, Self
 
-from tests.support.apiserver import ApiServer, Cut
+from tests.support.apiserver import Answer, ApiServer
 from tests.support.fasttime import FastClock
 from tests.support.kubelet import Kubelet
 from tests.support.operator_process import USER_AGENT, OperatorProcess
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from tests.support.apiserver import Object
     from tests.support.apiserver.log import Request
 
-SPEED: Final = 20.0
-"""Seconds of the world in a real second: the second that counts are held takes 50 ms, and the shortest timeout of
+SPEED: Final = 12.0
+"""Seconds of the world in a real second.
 
-the operator's client (5 s) still is 250 ms, longer than a busy machine stalls.
+The second for which counts are held takes 83 ms, and the shortest timeout of the operator's client (5 s) still is
+more than 400 ms, longer than a busy machine stalls.
 """
+WATCHED: Final = ("distributedtrainingjobs", "pods", "services")
+STALE_REVISIONS: Final = 6
+STALE_SECONDS: Final = 4.0
+"""World seconds that a stale or broken view lasts."""
 JOB: Final = "train"
 NAMESPACE: Final = "default"
 POLL_SECONDS: Final = 0.01
@@ -72,10 +77,34 @@ class World:
             operator.kill()
         self.start_operator()
 
-    def crash_at_write(self, n: int, *, after_commit: bool) -> Callable[[], bool]:
-        """Crash at the operator's n-th write from now (0 = the next); the answer tells whether it has happened."""
-        rule = self.server.faults.on_write(n, Cut(after_commit, first=self.crash), user_agent=USER_AGENT)
-        return lambda: rule.hits > 0
+    def lag(self) -> None:
+        """For some seconds watches tell nothing new; the last writes are not told either."""
+        for plural in WATCHED:
+            self.server.freeze(plural, back=STALE_REVISIONS)
+        self._later(STALE_SECONDS, self._catch_up)
+
+    def crash_and_lag(self) -> None:
+        """Crash; what the new operator watches tells nothing new for some seconds."""
+        self.lag()
+        self.crash()
+
+    def _catch_up(self) -> None:
+        for plural in WATCHED:
+            self.server.thaw(plural)
+
+    def lose_events(self) -> None:
+        """End all streams, answer lists and watches with 503 for some seconds, and forget the history."""
+        rule = self.server.faults.add(lambda request: request.verb in {"list", "watch"}, Answer(503), times=None)
+        self.server.break_streams()
+
+        def end() -> None:
+            self.server.forget_history()
+            self.server.faults.rules.remove(rule)
+
+        self._later(STALE_SECONDS, end)
+
+    def _later(self, seconds: float, act: Callable[[], object]) -> None:
+        asyncio.get_running_loop().call_later(seconds / SPEED, act)
 
     def writes(self) -> list[Request]:
         """The operators' writes so far, elections left out."""

@@ -16,7 +16,7 @@ Trouble on demand:
 
     server.faults.on_write(3, Cut(after_commit=True), user_agent="dtj-operator/")
     server.faults.add(lambda request: request.resource == "pods", too_many_requests(), times=2)
-    server.freeze("pods"); server.thaw("pods")                 # stale lists and watches
+    server.freeze("pods"); server.thaw("pods")                 # a watch cache that lags
     server.drop_events(lambda commit: ...)                     # lost events
     server.delay("pods", 0.5)                                  # late events
     server.forget_history(); server.break_streams("pods")      # 410 after a compaction
@@ -29,7 +29,7 @@ What it does not do: protobuf, tables, strategic merge beyond the lists in `patc
 admission webhooks. CEL rules: see `rules.py`.
 """
 
-from tests.support.apiserver.faults import Answer, Cut, Hang, Slow, gateway_timeout, too_many_requests
+from tests.support.apiserver.faults import Answer, Cut, Hang, Meanwhile, Slow, gateway_timeout, too_many_requests
 from tests.support.apiserver.kinds import Object
 from tests.support.apiserver.server import ApiServer
 from tests.support.apiserver.store import Commit, Happening
@@ -41,6 +41,7 @@ __all__ = [
     "Cut",
     "Hang",
     "Happening",
+    "Meanwhile",
     "Object",
     "Slow",
     "gateway_timeout",

@@ -71,7 +71,19 @@ class Slow:
         await asyncio.sleep(self.seconds)
 
 
-Outcome = Answer | Cut | Hang | Slow
+@dataclass(frozen=True, slots=True)
+class Meanwhile:
+    """Do something, and let the request go on as usual."""
+
+    act: Callable[[], None]
+    after_commit: bool = False
+
+    async def strike(self, _request: Request) -> None:
+        """Do it."""
+        self.act()
+
+
+Outcome = Answer | Cut | Hang | Meanwhile | Slow
 
 
 def too_many_requests(retry_after_seconds: int = 1) -> Answer:

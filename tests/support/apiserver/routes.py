@@ -271,7 +271,9 @@ class Routes:
 
     def _page(self, kind: Kind, token: str, version: str, match: str) -> tuple[int, tuple[str, str]]:
         if not token:
-            exact = match == "Exact" and version not in ("", "0")
+            if not version:
+                return self.registry.store.revision, ("", "")
+            exact = match == "Exact" and version != "0"
             return (int(version) if exact else self.views.revision(kind)), ("", "")
         try:
             revision, namespace, name = json.loads(base64.urlsafe_b64decode(token))

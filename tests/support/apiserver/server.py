@@ -138,12 +138,12 @@ class ApiServer:
 
     # trouble, by plural names ------------------------------------------------------------
 
-    def freeze(self, plural: str) -> None:
-        """Lists and watches of this kind show the present state only, until `thaw`."""
-        self.views.freeze(_kind(plural))
+    def freeze(self, plural: str, *, back: int = 0) -> None:
+        """Watches, and lists from the watch cache, show the state of `back` revisions ago only, until `thaw`."""
+        self.views.freeze(_kind(plural), back)
 
     def thaw(self, plural: str) -> None:
-        """Lists are true again; streams get what they missed."""
+        """The watch cache is true again; streams get what they missed."""
         self.views.thaw(_kind(plural))
 
     def delay(self, plural: str, seconds: float) -> None:

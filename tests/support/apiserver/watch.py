@@ -1,7 +1,6 @@
 """Watch streams: from a revision on, with bookmarks, and with every way a stream can mislead.
 
-`Views` is what clients see of the store. It can be frozen per kind (lists and watches then answer
-from that revision), slowed down, made to lose events, or broken off.
+`Views` is the server's watch cache. It can be frozen per kind, slowed down, made to lose events, or broken off.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class _Stream:
 
 @dataclass(slots=True)
 class Views:
-    """What clients see of the store."""
+    """What the watch cache shows of the store."""
 
     store: Store
     bookmark_seconds: float = 60.0
@@ -63,10 +62,14 @@ class Views:
 
     # trouble -----------------------------------------------------------------------------
 
-    def freeze(self, kind: Kind) -> None:
-        """From now on lists and watches of this kind show the present state only; reads of one object stay true."""
-        self.frozen[kind] = self.store.revision
-        self._held[kind] = []
+    def freeze(self, kind: Kind, back: int = 0) -> None:
+        """From now on the watch cache of this kind shows one past moment: in watches, and in lists that allow it.
+
+        As in the real server, reads of one object and lists without a resourceVersion stay true.
+        `back`: how many revisions of the store before the present one.
+        """
+        self.frozen[kind] = max(self.store.revision - back, self.store.compacted)
+        self._held[kind] = self.store.since(kind, self.frozen[kind])
 
     def thaw(self, kind: Kind) -> None:
         """Lists are true again; streams get what they missed."""
@@ -107,7 +110,7 @@ class Views:
     # reading -----------------------------------------------------------------------------
 
     def revision(self, kind: Kind) -> int:
-        """The revision that lists of this kind show."""
+        """The revision that the watch cache of this kind shows."""
         return self.frozen.get(kind, self.store.revision)
 
     def objects(self, kind: Kind, revision: int | None = None) -> dict[Key, Object]:

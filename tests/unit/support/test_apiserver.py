@@ -298,12 +298,14 @@ async def test_a_watch_ends_on_time_with_a_bookmark(client, server):
     assert events[0]["object"]["metadata"]["resourceVersion"] == str(server.store.revision)
 
 
-async def test_a_frozen_kind_shows_the_past_until_it_is_thawed(client, server):
+async def test_a_frozen_watch_cache_shows_the_past_and_consistent_reads_the_present(client, server):
     server.create("pods", pod("a"))
     start = server.store.revision
     server.freeze("pods")
     server.create("pods", pod("b"))
-    assert [item["metadata"]["name"] for item in (await client("GET", PODS))[1]["items"]] == ["a"]
+    cached = (await client("GET", f"{PODS}?resourceVersion=0"))[1]["items"]
+    assert [item["metadata"]["name"] for item in cached] == ["a"]
+    assert [item["metadata"]["name"] for item in (await client("GET", PODS))[1]["items"]] == ["a", "b"]
     assert (await client("GET", f"{PODS}/b"))[0] == 200
     reading = asyncio.create_task(client.events(f"{PODS}?watch=1&resourceVersion={start}", 1))
     await asyncio.sleep(0.02)
