@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def main(words: list[str] | None = None) -> int:
     before, kubectl, after = _split_kubectl(words)
     options = argparse.Namespace(**DEFAULTS)
     _parser().parse_args([*before, *kubectl], options)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         return int(_carry_out(options, after))
     except ClusterError as error:

@@ -146,11 +146,15 @@ class Init:
 
 
 def spawn(argv: list[str], output: int, keep: list[int]) -> int:
-    """Fork and execute; the child dies with its parent. Returns its pid."""
+    """Fork and execute; the child dies with its parent. Returns its pid once it executes, or has failed to."""
     parent = os.getpid()
+    begun, closed_by_exec = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
         _become(argv, output, keep, parent)
+    os.close(closed_by_exec)
+    os.read(begun, 1)
+    os.close(begun)
     return pid
 
 

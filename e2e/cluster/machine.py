@@ -74,7 +74,10 @@ class Machine:
     def wait_for_init(self) -> None:
         """Until init takes orders."""
         wait_until(
-            lambda: self.init_pid() is not None, START_LIMIT, lambda: f"Machine {self.name} did not start.", 0.01
+            lambda: self.init_pid() is not None,
+            START_LIMIT,
+            lambda: f"Machine {self.name} did not start: {last_words(self.log('init'))}",
+            0.01,
         )
 
     def demand_running(self) -> None:

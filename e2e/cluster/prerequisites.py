@@ -46,7 +46,8 @@ def demand() -> Host:
     """
     if problem := unfit():
         raise ClusterError(problem)
-    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
+    if SYSTEM_PATH not in os.environ.get("PATH", ""):
+        os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
     if absent := missing():
         _install(sorted({DEBIAN_PACKAGE[tool] for tool in absent}))
         if absent := missing():
