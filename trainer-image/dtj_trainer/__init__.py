@@ -7,28 +7,34 @@
 Importing this imports no TensorFlow: the supervisor lives in the same package.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtj_trainer import data
+    from dtj_trainer.loop.by_hand import Job, session
     from dtj_trainer.loop.fit import fit
     from dtj_trainer.loop.result import Result
-    from dtj_trainer.session import Session, init
+    from dtj_trainer.loop.train import all_reduce, train
+    from dtj_trainer.running import Session, init
 
 __version__ = "0.1.0"
-__all__ = ["Result", "Session", "data", "fit", "init"]
+__all__ = ["Job", "Result", "Session", "all_reduce", "data", "fit", "init", "session", "train"]
 
 _PLACES = {
+    "Job": "dtj_trainer.loop.by_hand",
     "Result": "dtj_trainer.loop.result",
-    "Session": "dtj_trainer.session",
+    "Session": "dtj_trainer.running",
+    "all_reduce": "dtj_trainer.loop.train",
     "fit": "dtj_trainer.loop.fit",
-    "init": "dtj_trainer.session",
+    "init": "dtj_trainer.running",
+    "session": "dtj_trainer.loop.by_hand",
+    "train": "dtj_trainer.loop.train",
 }
+"""Where each public name lives; imported when it is first used."""
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
-
     if name in _PLACES:
         value = getattr(importlib.import_module(_PLACES[name]), name)
     elif name == "data":

@@ -8,7 +8,7 @@ from typing import Any
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 
 UNKNOWN, INFINITE = -2, -1
 

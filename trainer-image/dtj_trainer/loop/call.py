@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Call:
             autograph=False,
         )
         def call(steps: Any, ballot: Any) -> Any:
-            names = self._names = self._trainee.names(read)
+            names = self._names = self._trainee.names(strategy, read)
 
             def body(done: Any, sums: Any, examples: Any, wait: Any, bad: Any) -> Any:
                 batches, seconds = read()

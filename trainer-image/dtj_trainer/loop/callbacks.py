@@ -5,7 +5,7 @@ from typing import Any
 
 from dtj_trainer.loop.engine import Hooks
 from dtj_trainer.loop.length import Length
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 
 BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard", "BackupAndRestore")

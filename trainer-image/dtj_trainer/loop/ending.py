@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dtj_trainer.failures import classify
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 
 LEAVES_AT_ONCE = ("peer-lost", "preempted", "fenced", "stalled")
 

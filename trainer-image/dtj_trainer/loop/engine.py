@@ -17,7 +17,7 @@ from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dtj_trainer.data import feed
 from dtj_trainer.loop.keras_model import KerasModel
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 
 
 class Evaluation:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dtj_trainer import session as sessions
+from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
@@ -16,7 +16,7 @@ from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.result import Result
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 
@@ -51,12 +51,12 @@ def fit(
         UserError: the model is not compiled or was built too early; the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session = sessions.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
+    session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
         if accumulate < 1:
             raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
         started = time.monotonic()
-        seed = _seed(session, seed)
+        seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate))
         model = _model(model, mixed_precision)
@@ -90,17 +90,17 @@ def fit(
         called.begin()
         position, metrics = loop.run()
         called.end(metrics)
-        return _conclude(session, loop, position, metrics, resumed, export, model)
+        return conclude(session, loop, position, metrics, resumed, model, export)
 
 
-def _conclude(
+def conclude(
     session: Session,
     loop: Loop,
     position: Position,
     metrics: Mapping[str, float],
     resumed: Position | None,
-    export: str | None,
-    model: Any,
+    model: Any = None,
+    export: str | None = None,
 ) -> Result:
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
     session.link.phase("save")
@@ -114,7 +114,7 @@ def _conclude(
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 
 
-def _seed(session: Session, seed: int | None) -> int:
+def seeded(session: Session, seed: int | None) -> int:
     """The training's seed; where init() seeded nothing, it seeds Python, NumPy, TensorFlow and Keras now."""
     chosen = seed if seed is not None else (session.seed or 0)
     if session.seed is None:

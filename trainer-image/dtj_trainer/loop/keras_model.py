@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.errors import UserError
-from dtj_trainer.session import Session
+from dtj_trainer.loop.learning_rate import rate_of
+from dtj_trainer.running import Session
 
 
 class KerasModel:
@@ -34,7 +35,7 @@ class KerasModel:
         with _summed_already(self.model.optimizer, self.session.replicas) as self._share:
             yield
 
-    def names(self, batches: Any) -> tuple[str, ...]:
+    def names(self, strategy: Any, read: Any) -> tuple[str, ...]:
         return ("loss",)
 
     def step(self, batches: Any) -> Mapping[str, Any]:
@@ -97,8 +98,7 @@ class KerasModel:
         self.model.optimizer.apply(whole, variables)
 
     def learning_rate(self) -> float | None:
-        rate = self.model.optimizer.learning_rate
-        return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+        return rate_of(self.model.optimizer)
 
     # Metrics ----------------------------------------------------------------------------------------------------------
 

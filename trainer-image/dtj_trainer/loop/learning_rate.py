@@ -53,6 +53,14 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     optimizer.learning_rate = WarmUp()
 
 
+def rate_of(optimizer: Any) -> float | None:
+    """The learning rate of the next update; None for what is no optimizer."""
+    rate = getattr(optimizer, "learning_rate", None)
+    if rate is None:
+        return None
+    return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+
 def _has_schedule(optimizer: Any) -> bool:
     import keras
 

@@ -1,6 +1,6 @@
 """What the loop needs of the thing it trains: a Keras model, or a state with a step of the user's own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -14,8 +14,9 @@ class Trainee(Protocol):
     def tracing(self) -> AbstractContextManager[None]:
         """Held while `step` is traced."""
 
-    def names(self, batches: Any) -> tuple[str, ...]:
-        """Names of the scalars that a step returns; traced once, before the loop. `batches`: one update's."""
+    def names(self, strategy: Any, read: Callable[[], Any]) -> tuple[str, ...]:
+        """Names of the scalars that a step returns, asked before the loop is traced; `read` reads one update's
+        batches."""
 
     def step(self, batches: Any) -> Mapping[str, Any]:
         """One update, in replica context, from a tuple of local batches. Returns scalars, each a mean over replicas'

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.session import Session
+from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.job_file import JobFile

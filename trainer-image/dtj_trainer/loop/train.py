@@ -1,0 +1,64 @@
+"""dtj.train: a step of the user's own on the same loop, with the same guarantees."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dtj_trainer import running
+from dtj_trainer.data import feed
+from dtj_trainer.loop.call import Call
+from dtj_trainer.loop.ending import ending
+from dtj_trainer.loop.engine import Loop
+from dtj_trainer.loop.fit import conclude, seeded
+from dtj_trainer.loop.identity import identity
+from dtj_trainer.loop.length import length
+from dtj_trainer.loop.own_step import OwnStep
+from dtj_trainer.loop.result import Result
+from dtj_trainer.state.keeper import Keeper
+from dtj_trainer.state.position import Position
+
+
+def train(
+    train_step: Callable[[Any, Any], Any],
+    *,
+    state: Any,
+    data: Any,
+    epochs: int | None = None,
+    steps: int | None = None,
+    steps_per_epoch: int | None = None,
+    global_batch_size: int | None = None,
+    per_replica_batch_size: int | None = None,
+    seed: int | None = None,
+) -> Result:
+    """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
+
+    The step runs in replica context under `strategy.run`, on the batch of one replica, and returns a dict of scalars;
+    they are averaged over replicas. It reduces its own gradients: an optimizer does that, `dtj.all_reduce` too.
+
+    Raises:
+        PreflightFailed, UserError, Preempted: as dtj.fit.
+    """
+    session = running.ensure(prepared=callable(state) and not feed.is_dataset(data))
+    with ending(session):
+        started = time.monotonic()
+        seed = seeded(session, seed)
+        sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
+        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, 1))
+        held = state() if callable(state) and not hasattr(state, "variables") else state
+        trainee = OwnStep(train_step, held)
+        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, 1))
+        resumed = keeper.resume()
+        position = resumed or Position()
+        iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
+        loop = Loop(session, trainee, Call(session, trainee, iterator, 1), ends, keeper, position)
+        session.link.phase("build", time.monotonic() - started)
+        position, metrics = loop.run()
+        return conclude(session, loop, position, metrics, resumed)
+
+
+def all_reduce(value: Any, how: str = "mean") -> Any:
+    """Reduce tensors over all replicas, inside a train step; `how` is "mean" or "sum"."""
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return value if replica is None else replica.all_reduce(how.upper(), value)
