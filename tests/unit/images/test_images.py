@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
+import shutil
 import tarfile
 from typing import NamedTuple
 
 import pytest
 
-from e2e.cluster import debian_base, image_builders, images, paths
+from e2e.cluster import debian_base, image_builders, images
 from e2e.cluster.images import Source
 from e2e.cluster.interface import ClusterError
 
@@ -107,11 +109,12 @@ def test_a_failed_build_leaves_no_archive(checkout, cache):
 
 
 def test_old_archives_do_not_pile_up(checkout, cache):
+    built = []
     for version in range(5):
         (checkout / "thing" / "package" / "a.py").write_text(f"a = {version}")
-        newest = images.build_images([SOURCE], checkout=checkout, builder=CountingBuilder())["dtj-thing"]
+        built.append(images.build_images([SOURCE], checkout=checkout, builder=CountingBuilder())["dtj-thing"])
     left = sorted((cache / "images").glob("*.tar"))
-    assert newest.archive in left
+    assert built[-1].archive in left
     assert len(left) == images.KEPT
 
 
@@ -124,7 +127,7 @@ def test_a_damaged_archive_is_removed_so_that_the_next_run_builds_it(checkout, c
 
 
 def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache, monkeypatch):
-    monkeypatch.setattr(paths.shutil, "disk_usage", lambda _: Usage(2**40, 2**40, 2**30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(2**40, 2**40, 2**30))
     builder = CountingBuilder()
     with pytest.raises(ClusterError, match=r"needs 8.0 GiB .* DTJ_CACHE"):
         images.build_images([SOURCE], checkout=checkout, builder=builder)
@@ -133,7 +136,7 @@ def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache
 
 def test_without_docker_and_root_the_sentence_names_both_ways_out(monkeypatch):
     monkeypatch.setattr(image_builders, "_docker_answers", lambda: False)
-    monkeypatch.setattr(image_builders.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(ClusterError, match=r"docker daemon, or root"):
         image_builders.choose()
 

@@ -1,6 +1,8 @@
 """The environment's key and its prerequisites."""
 
+import importlib.util
 import shutil
+import sys
 
 import pytest
 
@@ -26,13 +28,13 @@ def test_the_cache_is_where_the_caller_says(tmp_path, monkeypatch):
 
 
 def test_another_python_is_refused_with_the_way_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment.sys, "version_info", (3, 9, 2))
+    monkeypatch.setattr(sys, "version_info", (3, 9, 2))
     with pytest.raises(EnvironmentImpossibleError, match=r"Python 3\.11 .*PYTHON="):
         environment.check_prerequisites(tmp_path)
 
 
 def test_a_python_without_pip_names_the_package_to_install(tmp_path, monkeypatch):
-    monkeypatch.setattr(environment.importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
     with pytest.raises(EnvironmentImpossibleError, match="apt-get install python3-venv"):
         environment.check_prerequisites(tmp_path)
 
