@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pytest
 
-from e2e.cluster import ClusterError, binaries, embedded, network, record, scratch_image
+from e2e.cluster import Cluster, ClusterError, binaries, embedded, network, providers, record, scratch_image
 from e2e.cluster.embedded import EmbeddedCluster
 
 pytestmark = [
@@ -31,10 +31,8 @@ PROBE = "localhost/dtj-probe:1"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Two nodes, and one probe pod on each, with a volume that both share."""
-    running = embedded.up(NAME)
+    running = embedded.up(NAME, images={PROBE: scratch_image.archive("probe", PROBE)})
     try:
-        archive = scratch_image.archive("probe", PROBE)
-        running.load_image(archive, PROBE)
         running.shared_volume("probes", "shared")
         running.kubectl("apply", "-f", "-", stdin=json.dumps(service()))
         for node in running.nodes:
@@ -136,6 +134,29 @@ def test_a_shared_volume_is_written_on_one_node_and_read_on_the_other(cluster: E
     first, second = cluster.nodes
     assert ask(cluster, first, "write", path="/shared/note", text="from the first") == "written"
     assert ask(cluster, second, "read", path="/shared/note") == "from the first"
+
+
+def test_an_image_loaded_later_runs_under_the_name_it_was_given(cluster: EmbeddedCluster) -> None:
+    cluster.load_image(scratch_image.archive("probe", PROBE), "localhost/renamed:2")
+    for node in cluster.nodes:
+        pod = probe(node)
+        pod["metadata"] = {"name": f"renamed-{node}", "namespace": "probes"}
+        pod["spec"] = {"nodeName": node, "containers": [{"name": "c", "image": "localhost/renamed:2"}]}
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(pod))
+    names = [f"pod/renamed-{node}" for node in cluster.nodes]
+    cluster.kubectl("wait", "-n", "probes", "--for=condition=Ready", *names, "--timeout=60s")
+    cluster.kubectl("delete", "-n", "probes", "--wait=false", *names)
+
+
+def test_any_kubeconfig_gives_the_same_interface(cluster: EmbeddedCluster) -> None:
+    foreign = providers.attach("existing", "foreign", kubeconfig=cluster.kubeconfig)
+    assert isinstance(foreign, Cluster)
+    assert foreign.nodes == cluster.nodes
+    assert providers.problems(foreign) == []
+    with pytest.raises(ClusterError, match="push it to a registry"):
+        foreign.load_image(scratch_image.archive("probe", PROBE), PROBE)
+    foreign.down()
+    assert cluster.problems() == []
 
 
 def test_the_restricted_pod_security_standard_is_enforced_where_asked(cluster: EmbeddedCluster) -> None:

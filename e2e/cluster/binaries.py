@@ -18,7 +18,7 @@ from typing import IO
 
 from e2e.cluster import locks, paths
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import phase
+from e2e.cluster.progress import Phase, phase
 from e2e.cluster.toolchain import Go, toolchain
 
 KUBERNETES = "v1.35.4"
@@ -141,7 +141,6 @@ def _build(program: Program, go: Go, target: Path) -> None:
         with phase(f"build {program.name}") as bar:
             bar.say(f"fetch sources of {program.name}")
             packages = _run(go, program, ["list", "-deps", program.package])
-            bar.total(len(packages))
             bar.say(f"build {program.name}")
             arguments = ["build", "-v", "-ldflags", program.ldflags, "-o", str(unfinished), program.package]
             environment = go.environment()
@@ -149,7 +148,7 @@ def _build(program: Program, go: Go, target: Path) -> None:
                 [str(go.command), *arguments], cwd=program.directory, env=environment, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True,
             )  # fmt: skip
-            last = _watch(process.stderr, set(packages), bar.advance)
+            last = _watch(process.stderr, set(packages), bar)
             if process.wait():
                 raise ClusterError(_failure(program, last))
         unfinished.rename(target)
@@ -157,14 +156,14 @@ def _build(program: Program, go: Go, target: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _watch(output: IO[str] | None, packages: set[str], advance: object) -> list[str]:
-    """Count the packages that `go build -v` names; keep the other lines."""
+def _watch(output: IO[str] | None, packages: set[str], bar: Phase) -> list[str]:
+    """Show how many packages are compiled, once one has to be; the lines that name none."""
     assert output is not None
-    assert callable(advance)
     rest: list[str] = []
     for line in output:
         if line.strip() in packages:
-            advance()
+            bar.total(len(packages))
+            bar.advance()
         else:
             rest.append(line.strip())
     return rest
