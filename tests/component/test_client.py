@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dtj_operator.kube.client import HttpClient
@@ -18,7 +20,7 @@ async def client(api_server: ApiServer):
         yield opened
 
 
-def pod(name: str) -> dict:
+def pod(name: str) -> dict[str, Any]:
     spec = {"containers": [{"name": "c", "image": "i"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "x"}}, "spec": spec}
 

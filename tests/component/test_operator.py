@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from tests.component.world import JOBS, condition, job, operating, status, until
-from tests.support.apiserver import ApiServer, Answer, Cut, gateway_timeout
+from tests.support.apiserver import Answer, ApiServer, Cut, gateway_timeout
 from tests.support.kubelet import Kubelet, Life
 
 

@@ -107,8 +107,7 @@ async def test_a_resync_finds_a_deletion_that_the_stream_has_lost(client, api_se
         api_server.delete("pods", "default", "a", grace_seconds=0)
         await asyncio.sleep(0.05)
         assert names.known() == {"a"}
-        resync = Resync(client, [(PODS, names, "")], [None])
-        assert not resync.fresh
+        resync = Resync(client, PODS, [None], names)
         await resync.once()
         assert names.known() == set()
         assert resync.fresh

@@ -70,5 +70,5 @@ def condition(server: ApiServer, kind: str, name: str = "train") -> tuple[str, s
 async def until(test: Callable[[], bool], seconds: float = 10.0) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
-        while not test():
+        while not test():  # noqa: ASYNC110  (the server has no event for just anything)
             await asyncio.sleep(0.005)

@@ -79,7 +79,7 @@ class Operator:
         self.store = Store(self.queue.add)
         self.ready = asyncio.Event()
         """Set when everything that exists is known."""
-        self._resync: Resync | None = None
+        self._resyncs: tuple[Resync, ...] = ()
         self._elector: Elector | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -167,25 +167,27 @@ class Operator:
             self._start(nodes.run(), "nodes")
         for source in sources:
             self._start(source.run(), "reflector")
-        kinds = ((JOBS, self.store.jobs, ""), (PODS, self.store.pods, JOB_NAME_LABEL))
-        resync = Resync(client, kinds, self._namespaces)
-        jobs = KopfSource(
+        jobs = Resync(client, JOBS, self._namespaces, self.store.jobs)
+        pods = Resync(client, PODS, self._namespaces, self.store.pods, labels=JOB_NAME_LABEL)
+        self._resyncs = (jobs, pods)
+        stream = KopfSource(
             self._connection,
             user_agent=user_agent(),
             namespaces=self._settings.namespaces,
             sink=self.store.jobs,
-            relisted=resync.nudge,
+            relisted=jobs.nudge,
         )
-        self._start(jobs.run(), "jobs")
+        self._start(stream.run(), "jobs")
         while True:
+            # kopf does not tell when its first list is complete, so the jobs that exist are listed here.
             try:
-                await resync.once()
+                await jobs.once()
                 break
             except KubeError as error:
                 logger.warning("first list failed", extra={"error": error.message})
                 await asyncio.sleep(1.0)
-        self._resync = resync
-        self._start(resync.run(), "resync")
+        for resync in self._resyncs:
+            self._start(resync.run(), "resync")
         for source in sources:
             await source.synced.wait()
         self.ready.set()
@@ -219,6 +221,8 @@ class Operator:
                 for task in self._tasks:
                     if task.done():
                         task.result()
+                        msg = f"{task.get_name()} has ended by itself"
+                        raise RuntimeError(msg)
         finally:
             stopped.cancel()
 
@@ -249,7 +253,7 @@ class Operator:
 
     def _live(self) -> str:
         """What is wrong with this process; empty when nothing is."""
-        if self._resync is not None and not self._resync.fresh:
+        if not all(resync.fresh for resync in self._resyncs):
             return "no list of jobs and pods has succeeded for a quarter of an hour"
         return ""
 

@@ -63,6 +63,8 @@ class Elector:
         self._record: tuple[str, str] = ("", "")
         """resourceVersion and holder as last seen."""
         self._seen_at = float("-inf")
+        self._own: dict[str, Any] = {}
+        """The lease as we wrote it last, while nobody else is known to have touched it."""
         self.leading = asyncio.Event()
         self.lost = asyncio.Event()
 
@@ -116,11 +118,14 @@ class Elector:
         return held
 
     async def _exchange(self, began: float) -> bool:
+        if self._own and await self._write(self._own, began):
+            return True
+        self._own = {}
         try:
             found = await self._client.get(LEASES, self._namespace, self._name)
         except NotFound:
             try:
-                await self._client.create(LEASES, self._namespace, self._new())
+                self._own = await self._client.create(LEASES, self._namespace, self._new())
             except AlreadyExists:
                 return False
             return True
@@ -136,21 +141,25 @@ class Elector:
         if holder == self._identity and self.leading.is_set() and not self.valid():
             # Our own deadline has passed: whatever the record says, we have already stopped.
             return False
-        taken = holder != self._identity
+        return await self._write(found, began)
+
+    async def _write(self, found: dict[str, Any], began: float) -> bool:
+        """Put our name and the time into the lease, unless it has changed since it was read."""
+        spec: dict[str, Any] = found.get("spec") or {}
         new = {
             **spec,
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._terms.lease),
             "renewTime": _now(),
         }
-        if taken:
+        if spec.get("holderIdentity") != self._identity:
             new["acquireTime"] = _now()
             new["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         try:
-            answer = await self._client.replace(LEASES, self._namespace, self._name, {**found, "spec": new})
+            self._own = await self._client.replace(LEASES, self._namespace, self._name, {**found, "spec": new})
         except Conflict:
             return False
-        self._record = (answer["metadata"]["resourceVersion"], self._identity)
+        self._record = (self._own["metadata"]["resourceVersion"], self._identity)
         self._seen_at = began
         return True
 

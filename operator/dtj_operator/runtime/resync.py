@@ -27,17 +27,18 @@ STALE_PERIODS = 3
 
 
 class Resync:
-    """Lists kinds anew every five minutes, and soon after `nudge`."""
+    """Lists one kind anew every five minutes, and soon after `nudge`."""
 
     def __init__(
-        self, client: ApiClient, kinds: Sequence[tuple[Resource, Sink, str]], namespaces: Sequence[str | None]
+        self, client: ApiClient, resource: Resource, namespaces: Sequence[str | None], sink: Sink, *, labels: str = ""
     ) -> None:
-        """`kinds`: what to list, whom to tell, and the label selector."""
         self._client = client
-        self._kinds = kinds
+        self._resource = resource
         self._namespaces = namespaces
+        self._sink = sink
+        self._labels = labels
         self._nudged = asyncio.Event()
-        self._succeeded_at: float | None = None
+        self._succeeded_at = asyncio.get_running_loop().time()
 
     def nudge(self) -> None:
         """Somebody has reconnected and may have missed deletions."""
@@ -45,16 +46,13 @@ class Resync:
 
     @property
     def fresh(self) -> bool:
-        """Whether a list has succeeded within three periods."""
-        if self._succeeded_at is None:
-            return False
+        """Whether a list has succeeded within three periods, or the process is not older than that."""
         return asyncio.get_running_loop().time() - self._succeeded_at < STALE_PERIODS * PERIOD_SECONDS
 
     async def once(self) -> None:
         """List everything now. Raises KubeError."""
-        for resource, sink, labels in self._kinds:
-            for namespace in self._namespaces:
-                await list_into(self._client, resource, namespace, sink, labels)
+        for namespace in self._namespaces:
+            await list_into(self._client, self._resource, namespace, self._sink, self._labels)
         self._succeeded_at = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
@@ -71,5 +69,5 @@ class Resync:
                 await self.once()
                 wait = PERIOD_SECONDS
             except KubeError as error:
-                logger.warning("resync failed", extra={"error": error.message})
+                logger.warning("resync failed", extra={"kind": self._resource.plural, "error": error.message})
                 wait = RETRY_SECONDS

@@ -44,6 +44,7 @@ def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
     for _ in range(6):
         ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "no", 1, now)
         retry = ledger.next_retry(KEY)
+        assert retry is not None
         waits.append((retry - now).total_seconds())
         now = retry
     assert waits == [5, 10, 20, 40, 60, 60]

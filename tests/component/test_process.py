@@ -1,0 +1,135 @@
+"""The operator as a process: exit codes, last lines, probes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from tests.component.world import JOBS, condition, job, until
+from tests.support.apiserver import Answer, ApiServer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOT_SERVED = Answer(404, "NotFound", "the server could not find the requested resource")
+
+
+async def start(*arguments: str, **environment: str) -> asyncio.subprocess.Process:
+    inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "VIRTUAL_ENV"}}
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "dtj_operator", *arguments,
+        env={**inherited, "PYTHONPATH": "operator", "HOME": "/nonexistent", **environment},
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+
+
+async def end(process: asyncio.subprocess.Process, seconds: float = 20.0) -> tuple[int | None, str, str]:
+    async with asyncio.timeout(seconds):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def answer(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as found:
+        return found.status, await found.text()
+
+
+async def test_it_works_is_ready_shows_metrics_and_leaves_with_0_on_sigterm(api_server: ApiServer, tmp_path: Path):
+    health, metrics = free_port(), free_port()
+    config = str(api_server.kubeconfig(tmp_path / "config", namespace="dtj-system"))
+    process = await start(
+        "run", f"--health-probe-bind-address=127.0.0.1:{health}", f"--metrics-bind-address=127.0.0.1:{metrics}",
+        "--log-format=json", KUBECONFIG=config,
+    )  # fmt: skip
+    api_server.create(JOBS, job())
+    await until(lambda: condition(api_server, "Created")[0] == "True", seconds=20)
+    assert await answer(health, "/healthz") == (200, "ok\n")
+    assert await answer(health, "/readyz") == (200, "ok\n")
+    _, text = await answer(metrics, "/metrics")
+    assert "dtj_jobs_created_total 1.0" in text
+    for name in (
+        "controller_runtime_reconcile_total",
+        "workqueue_depth",
+        "rest_client_requests_total",
+        "dtj_jobs{phase=",
+    ):
+        assert name in text
+    began = asyncio.get_running_loop().time()
+    process.send_signal(signal.SIGTERM)
+    code, _, err = await end(process)
+    assert (code, asyncio.get_running_loop().time() - began < 3.0) == (0, True)
+    assert '"message": "working"' in err
+    lease: Any = api_server.get("leases", "dtj-system", "dtj-operator")
+    assert lease["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["run"], {"KUBECONFIG": "/no/such/file"}, "the kubeconfig /no/such/file does not exist"),
+        (["run"], {}, "no cluster to talk to: set KUBECONFIG or --kubeconfig"),
+        (["run"], {"DTJ_OPERATOR_WORKERS": "none"}, "(DTJ_OPERATOR_WORKERS) is 'none': give a number of at least 1"),
+        (["run", "--frobnicate"], {}, "unrecognized arguments: --frobnicate"),
+    ],
+)
+async def test_misconfiguration_ends_with_one_sentence(arguments, environment, words):
+    code, _, err = await end(await start(*arguments, **environment))
+    assert code
+    assert words in err.splitlines()[-1]
+
+
+async def test_a_missing_crd_is_said(tmp_path: Path):
+    async with ApiServer() as server:
+        server.delete("customresourcedefinitions", "", f"{JOBS}.dtj.dev")
+        server.faults.add(lambda request: request.resource == JOBS, NOT_SERVED, times=None)
+        config = str(server.kubeconfig(tmp_path / "config"))
+        code, _, err = await end(
+            await start("run", "--metrics-bind-address=0", "--health-probe-bind-address=0", KUBECONFIG=config)
+        )
+    assert code
+    assert "does not know DistributedTrainingJobs: install the CRD first" in err.splitlines()[-1]
+
+
+async def test_missing_rights_are_named(api_server: ApiServer, tmp_path: Path):
+    rules = [{"apiGroups": ["dtj.dev"], "resources": [JOBS], "verbs": ["get", "list", "watch"]}]
+    api_server.access.grant("poor", "system:serviceaccount:dtj-system:dtj-operator", rules)
+    config = str(api_server.kubeconfig(tmp_path / "config", token="poor"))
+    code, _, err = await end(
+        await start("run", "--metrics-bind-address=0", "--health-probe-bind-address=0", KUBECONFIG=config)
+    )
+    assert code
+    last = err.splitlines()[-1]
+    assert "this identity may not" in last
+    assert "create pods" in last
+
+
+async def test_a_busy_port_is_named(api_server: ApiServer, tmp_path: Path):
+    port = int(api_server.url.rsplit(":", 1)[1])
+    config = str(api_server.kubeconfig(tmp_path / "config"))
+    code, _, err = await end(
+        await start(
+            "run", f"--metrics-bind-address=127.0.0.1:{port}", "--health-probe-bind-address=0", KUBECONFIG=config
+        )
+    )
+    assert code
+    assert f"cannot listen on 127.0.0.1:{port}" in err.splitlines()[-1]
+
+
+async def test_the_crd_is_printed():
+    code, out, _ = await end(await start("crd"))
+    assert code == 0
+    assert "distributedtrainingjobs.dtj.dev" in out

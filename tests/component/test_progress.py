@@ -1,0 +1,99 @@
+"""Progress, asked of real HTTP servers on the pods' loopback addresses."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dtj_operator.runtime import progress
+from tests.component.world import JOBS, condition, job, operating, status, until
+from tests.support.apiserver import ApiServer
+from tests.support.kubelet import Kubelet
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.05)
+
+
+@pytest.fixture
+async def kubelet(api_server: ApiServer):
+    async with Kubelet(api_server) as agent:
+        yield agent
+
+
+@asynccontextmanager
+async def trainer(server: ApiServer, answer: Any):
+    """Answers /status in the place of worker 0."""
+    await until(lambda: condition(server, "Running")[0] == "True")
+    application = web.Application()
+    asked: list[float] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        asked.append(asyncio.get_running_loop().time())
+        return answer() if callable(answer) else web.json_response(answer)
+
+    application.router.add_get("/status", handle)
+    runner = web.AppRunner(application, shutdown_timeout=0.01)
+    await runner.setup()
+    pod = server.get("pods", "default", "train-worker-0")
+    assert pod is not None
+    address = pod["status"]["podIP"]
+    await web.TCPSite(runner, address, 9401).start()
+    try:
+        yield asked
+    finally:
+        await runner.cleanup()
+
+
+def said(server: ApiServer, **more: Any) -> dict[str, Any]:
+    found = server.get(JOBS, "default", "train")
+    assert found is not None
+    uid = found["metadata"]["uid"]
+    return {
+        "uid": uid,
+        "role": "worker",
+        "index": 0,
+        "step": 120,
+        "totalSteps": 500,
+        "loss": 0.25,
+        "phase": "train",
+        **more,
+    }
+
+
+async def test_what_the_success_pod_says_stands_in_the_status_and_is_asked_twice_a_minute_at_most(api_server, kubelet):
+    async with operating(api_server, progress=True):
+        api_server.create(JOBS, job())
+        async with trainer(api_server, said(api_server, metrics={"accuracy": 0.9})) as asked:
+            await until(lambda: bool(status(api_server).get("progress")))
+            found = status(api_server)["progress"]
+            assert (found["step"], found["totalSteps"], found["loss"]) == (120, 500, 0.25)
+            assert found["metrics"] == {"accuracy": 0.9}
+            assert "updatedAt" in found
+            await asyncio.sleep(1.0)
+            assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda: web.Response(text="x" * 70_000),
+        lambda: web.Response(text="not json"),
+        lambda: web.json_response({"uid": "of another job", "step": 1}),
+        lambda: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}),
+        lambda: web.Response(status=500),
+    ],
+)
+async def test_nonsense_is_ignored_and_asked_for_ever_less_often(api_server, kubelet, answer):
+    async with operating(api_server, progress=True):
+        api_server.create(JOBS, job())
+        async with trainer(api_server, answer) as asked:
+            await until(lambda: len(asked) == 3)
+            assert asked[2] - asked[1] > asked[1] - asked[0]
+            assert "progress" not in status(api_server)
