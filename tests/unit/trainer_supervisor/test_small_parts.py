@@ -1,0 +1,247 @@
+"""The supervisor's pure parts: settings, program text, progress, termination message, cgroup, judgement."""
+
+import json
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from dtj_trainer.cluster.tf_config import Task, read_tf_config
+from dtj_trainer.contract import TERMINATION_KEYS
+from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
+from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.place import Part, read_place
+from dtj_trainer.supervisor.program import uses_us, variables_set_for_import
+from dtj_trainer.supervisor.progress import Progress
+from dtj_trainer.supervisor.settings import parse
+from dtj_trainer.supervisor.termination import Ending
+
+TWO = {"worker": ["a:2222", "b:2222"]}
+
+
+def tf_config(role: str, index: int, cluster: dict[str, list[str]] = TWO) -> dict[str, str]:
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}})}
+
+
+# --- settings
+
+
+def test_flags_before_the_program_are_ours_and_all_after_it_are_the_programs():
+    got = parse(["--port", "9500", "--memory-growth", "train.py", "--port", "1"], {})
+    assert got.settings.port == 9500
+    assert got.settings.memory_growth
+    assert got.program is not None
+    assert (got.program.name, got.program.arguments) == ("train.py", ("--port", "1"))
+
+
+def test_a_module_and_the_double_dash():
+    assert parse(["-m", "pkg.train", "-x"], {}).program == parse(["--", "-m", "pkg.train", "-x"], {}).program
+
+
+def test_a_flag_wins_over_its_variable():
+    environment = {"DTJ_RESTARTS": "7", "DTJ_START_SECONDS": "2"}
+    settings = parse(["--restarts", "1", "x.py"], environment).settings
+    assert (settings.restarts, settings.start_seconds) == (1, 2.0)
+
+
+def test_a_service_called_dtj_does_not_set_the_port():
+    assert parse(["x.py"], {"DTJ_PORT": "tcp://10.0.0.1:80"}).settings.port == 9401
+
+
+@pytest.mark.parametrize("words", [["--bogus", "x.py"], ["--port", "0", "x.py"], ["--restarts"], ["-m"]])
+def test_a_wrong_flag_is_one_sentence(words: list[str]):
+    with pytest.raises(PreflightFailed):
+        parse(words, {})
+
+
+# --- program text
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('os.environ["TF_USE_LEGACY_KERAS"] = "1"', {"TF_USE_LEGACY_KERAS"}),
+        ("os.environ.setdefault('XLA_FLAGS', '')", {"XLA_FLAGS"}),
+        ('os.putenv("KERAS_BACKEND", "jax")', {"KERAS_BACKEND"}),
+        ('os.environ["TF_CONFIG"] = "{}"', set()),
+        ('os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"', set()),
+        ('x = os.environ.get("TF_CONFIG")', set()),
+    ],
+)
+def test_variables_that_tensorflow_reads_at_import_are_found(text: str, names: set[str]):
+    assert variables_set_for_import(text) == names
+
+
+def test_a_program_of_ours_is_known_by_its_import():
+    assert uses_us("import dtj_trainer as dtj\n")
+    assert uses_us("x = 1\nfrom dtj_trainer import fit\n")
+    assert not uses_us('"""dtj_trainer"""\n')
+
+
+# --- place
+
+
+def test_the_leader_is_the_chief_or_else_worker_0():
+    assert read_tf_config(tf_config("worker", 1)).leader == Task("worker", 0)
+    both = {"chief": ["c:1"], "worker": ["a:1"]}
+    assert read_tf_config(tf_config("worker", 0, both)).leader == Task("chief", 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"cluster": 3}', '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}',
+     '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 4}}',
+     '{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss", "index": 0}}'],
+)  # fmt: skip
+def test_a_broken_tf_config_is_one_sentence(text: str):
+    with pytest.raises(PreflightFailed, match="TF_CONFIG"):
+        read_tf_config({"TF_CONFIG": text})
+
+
+def test_parts_by_strategy_and_role():
+    cluster = {"chief": ["c:1"], "worker": ["w:1"], "ps": ["p:1"]}
+    ps_job = {"DTJ_STRATEGY": '{"type": "ParameterServer"}'}
+    assert read_place({**tf_config("chief", 0, cluster), **ps_job}, 1).part is Part.COORDINATOR
+    assert read_place({**tf_config("worker", 0, cluster), **ps_job}, 1).part is Part.SERVER
+    assert read_place(tf_config("worker", 1), 1).part is Part.MEMBER
+    assert read_place(tf_config("worker", 0, {"worker": ["a:1"]}), 1).part is Part.ALONE
+    assert read_place(tf_config("evaluator", 0), 1).part is Part.ALONE
+    assert read_place({}, 1).part is Part.ALONE
+
+
+def test_peers_are_asked_on_the_port_that_was_given_for_their_address():
+    place = read_place({**tf_config("worker", 0), "DTJ_PEER_PORTS": '{"b:2222": 7}'}, 9401)
+    assert place.endpoints == {Task("worker", 1): ("b", 7)}
+
+
+# --- progress
+
+
+def stepping(seconds: float = 1.0, until: int = 10) -> Progress:
+    progress = Progress()
+    progress.child_started(0.0)
+    for step in range(1, until + 1):
+        progress.steps_made({"step": step, "steps": 1, "seconds": seconds}, float(step), 0.0)
+    return progress
+
+
+def test_ready_means_steps_within_three_medians_and_five_seconds():
+    progress = stepping(seconds=1.0)
+    assert progress.alive(10.0 + 8.0)
+    assert not progress.alive(10.0 + 8.1)
+
+
+def test_nothing_is_ready_before_the_first_step_or_after_the_loss_of_the_child():
+    progress = Progress()
+    progress.child_started(0.0)
+    assert not progress.alive(0.1)
+    progress = stepping()
+    progress.child_lost()
+    assert not progress.alive(10.0)
+
+
+def test_a_save_counts_as_life():
+    progress = stepping()
+    progress.entered("save", None, 10.0)
+    assert progress.alive(500.0)
+    assert not progress.stalled(500.0, None)
+
+
+def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
+    progress = stepping(seconds=1.0)
+    assert not progress.stalled(50.0, None)
+    assert progress.stalled(50.1, None)
+    assert progress.stalled(12.1, 2.0)
+
+
+# --- termination message
+
+
+def test_the_termination_message_has_the_contracts_keys_and_fits():
+    metrics = {f"metric_{i}": float(i) for i in range(400)}
+    for ending in (Ending("done", 0), Ending("user-error", 1, "ä\n\"" * 3000, metrics={"loss": 0.1}),
+                   Ending("user-error", 1, "x" * 9000, metrics=metrics)):  # fmt: skip
+        wire = ending.wire()
+        assert len(wire) <= 4000
+        assert tuple(json.loads(wire)) == TERMINATION_KEYS
+    assert json.loads(Ending("user-error", 1, "y" * 9000, metrics={"a": 1.0}).wire())["metrics"] == {"a": 1.0}
+
+
+# --- cgroup
+
+
+def test_out_of_memory_kills_are_counted_in_both_versions(tmp_path: Path):
+    membership = tmp_path / "membership"
+    membership.write_text("4:memory:/pod\n0::/\n")
+    (tmp_path / "memory" / "pod").mkdir(parents=True)
+    (tmp_path / "memory" / "pod" / "memory.oom_control").write_text("under_oom 0\noom_kill 3\n")
+    assert Cgroup(tmp_path, membership).oom_kills() == 3
+    membership.write_text("0::/\n")
+    two = tmp_path / "two"
+    two.mkdir()
+    (two / "memory.events").write_text("oom 2\noom_kill 2\n")
+    (two / "cpu.max").write_text("50000 100000\n")
+    assert Cgroup(two, membership).oom_kills() == 2
+    assert Cgroup(two, membership).cpus() == 1
+
+
+# --- judgement
+
+
+def child(oom_kills: int = 0, **outcome: object) -> Child:
+    closed = socket.socket()
+    closed.close()
+    return Child(1, closed, oom_kills, pid=1, released_at=0.0, outcome=dict(outcome))
+
+
+def judged(one: Child, status: int, oom_kills: int = 0, *, serves: bool = False, member: bool = True) -> tuple[str, str, int]:
+    verdict = judge(one, status, oom_kills=oom_kills, serves=serves, member=member)
+    if isinstance(verdict, Restart):
+        return verdict.cause, verdict.spent.exit_class, verdict.spent.exit_code
+    return "end", str(verdict.exit_class), verdict.exit_code
+
+
+def test_what_the_end_of_a_child_means():
+    exited = lambda code: code << 8  # noqa: E731
+    lost = {"class": "peer-lost", "exitCode": 75, "message": "m"}
+    assert judged(child(**lost), exited(75)) == ("peer-lost", "peer-lost", 75)
+    assert judged(child(), exited(75)) == ("peer-lost", "peer-lost", 75)
+    assert judged(child(), signal.SIGKILL) == ("killed", "killed", 137)
+    assert judged(child(), signal.SIGSEGV) == ("killed", "killed", 139)
+    assert judged(child(oom_kills=1), signal.SIGKILL, oom_kills=2) == ("end", "out-of-memory", 137)
+    assert judged(child(), exited(3)) == ("end", "user-error", 3)
+    assert judged(child(), exited(0)) == ("end", "done", 0)
+    assert judged(child(), exited(0), serves=True)[0] == "killed"
+    fenced = {"class": "fenced", "exitCode": 75}
+    assert judged(child(**fenced), exited(75)) == ("end", "fenced", 75)
+    saved = {"class": "preempted", "exitCode": 42, "message": "m"}
+    assert judged(child(**saved), exited(42)) == ("preempted", "peer-lost", 75)
+    assert judged(child(**saved), exited(42), member=False) == ("end", "preempted", 42)
+    stalled = child()
+    stalled.sentence = Sentence.STALLED
+    assert judged(stalled, signal.SIGKILL) == ("stalled", "stalled", 75)
+
+
+def test_what_the_end_of_a_child_means_after_sigterm():
+    done = {"class": "done", "exitCode": 0}
+    assert judge_stopped(child(**done), managed=True).exit_code == 0
+    assert judge_stopped(child(**done, explicitExit=True), managed=False).exit_code == 143
+    assert judge_stopped(child(**{"class": "preempted", "exitCode": 42}), managed=True).exit_code == 42
+    assert judge_stopped(child(), managed=False).exit_code == 143
+
+
+def test_the_metrics_page_names_what_the_contract_names():
+    metrics = Metrics()
+    metrics.step_seconds.observe(0.02, 10)
+    metrics.restarts["peer-lost"] += 1
+    metrics.bringup["import"] = 1.5
+    metrics.loss = 0.25
+    page = metrics.text(peers_ready=1, child=os.getpid())
+    for line in ('dtj_step_seconds_bucket{le="0.025"} 10', "dtj_step_seconds_count 10", "dtj_loss 0.25",
+                 'dtj_restarts_total{cause="peer-lost"} 1', 'dtj_bringup_seconds{phase="import"} 1.5',
+                 "dtj_stalls_total 0", "dtj_steps_total 0", "dtj_examples_total 0"):  # fmt: skip
+        assert line in page.splitlines()
