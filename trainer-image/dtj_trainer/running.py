@@ -23,9 +23,6 @@ from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choice import Choice, choose
 
-LINGER_SECONDS = 0.5
-
-
 @dataclass(slots=True)
 class Session:
     """One process of a job, prepared."""
@@ -132,19 +129,6 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         copies = f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
     return _current
-
-
-def leave() -> None:
-    """Meet the other processes before this one ends, so that nobody's last step loses a peer.
-
-    The leader goes last: it hosts the coordination service. Call it when the program has ended well.
-    """
-    if _current is None or _current.workers == 1:
-        return
-    with contextlib.suppress(Exception):
-        _current.board.barrier()
-    if _current.rank == 0:
-        time.sleep(LINGER_SECONDS)
 
 
 def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:

@@ -4,9 +4,12 @@ It is the key-value store of TensorFlow's coordination service; a key is written
 """
 
 import itertools
+import time
 from typing import Any
 
 WAIT_SECONDS = 600.0
+ANSWER_SECONDS = 0.02
+"""What the last answer of the board needs to arrive, should this process end right after a barrier."""
 
 
 class Board:
@@ -33,12 +36,22 @@ class Board:
         return self._read(key)
 
     def barrier(self) -> None:
-        """Return when every process has come here."""
+        """Return when every process has come here; in rank 0, which holds the board, when the others have gone on."""
         key = f"dtj/{next(self._rounds)}"
         if self._store is None:
             return
-        self._store.set_config_key_value(f"{key}/{self._rank}", "here")
-        for rank in range(self._processes):
+        if self._rank == 0:
+            self._collect(f"{key}/here")
+            self._store.set_config_key_value(f"{key}/open", "yes")
+            self._collect(f"{key}/gone")
+            time.sleep(ANSWER_SECONDS)
+            return
+        self._store.set_config_key_value(f"{key}/here/{self._rank}", "yes")
+        self._read(f"{key}/open")
+        self._store.set_config_key_value(f"{key}/gone/{self._rank}", "yes")
+
+    def _collect(self, key: str) -> None:
+        for rank in range(1, self._processes):
             self._read(f"{key}/{rank}")
 
     def _read(self, key: str) -> str:

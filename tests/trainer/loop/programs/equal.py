@@ -1,0 +1,68 @@
+"""Trains the same small models in several ways and prints their weights' sums and losses."""
+
+import json
+import os
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import dtj_trainer as dtj
+
+dtj.init(seed=1)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(240, 8)).astype("float32")
+Y = (X[:, :3].sum(1, keepdims=True) + 0.1).astype("float32")
+
+
+def model(optimizer: keras.optimizers.Optimizer, *, synchronized: bool = False) -> keras.Model:
+    keras.utils.set_random_seed(7)
+    norm = [keras.layers.BatchNormalization(synchronized=True)] if synchronized else []
+    made = keras.Sequential(
+        [keras.Input((8,)), keras.layers.Dense(16, activation="tanh"), *norm, keras.layers.Dense(1)]
+    )
+    made.compile(optimizer, "mse", metrics=["mae"])
+    return made
+
+
+def pipeline() -> dtj.data.Pipeline:
+    return dtj.data.Pipeline(dtj.data.numpy(X, Y))
+
+
+def told(made: keras.Model, result: dtj.Result) -> dict[str, object]:
+    weights = [float(value) for w in made.get_weights() for value in np.ravel(w)]
+    return {"weights": weights, "metrics": dict(result.metrics), "step": result.step}
+
+
+CASES = {
+    "sgd": lambda m: dtj.fit(m, pipeline(), epochs=2, global_batch_size=24),
+    "adam": lambda m: dtj.fit(m, pipeline(), epochs=2, global_batch_size=24),
+    "clip": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24, clip_norm=0.1),
+    "keras_clip": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24),
+    "accumulate": lambda m: dtj.fit(m, pipeline(), steps=10, global_batch_size=12, accumulate=2),
+    "dataset": lambda m: dtj.fit(
+        m,
+        tf.data.Dataset.from_tensor_slices((X, Y)).batch(24),
+        validation=tf.data.Dataset.from_tensor_slices((X[:50], Y[:50])).batch(24),
+        epochs=2,
+    ),
+    "norm": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24),
+}
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
+    "adam": lambda: keras.optimizers.Adam(0.01),
+    "clip": lambda: keras.optimizers.SGD(0.1),
+    "keras_clip": lambda: keras.optimizers.SGD(0.1, global_clipnorm=0.1),
+    "accumulate": lambda: keras.optimizers.Adam(0.01),
+    "dataset": lambda: keras.optimizers.Adam(0.01),
+    "norm": lambda: keras.optimizers.SGD(0.01),
+}
+
+results = {}
+for name, train in CASES.items():
+    made = model(OPTIMIZERS[name](), synchronized=name == "norm")
+    results[name] = told(made, train(made))
+print("TEST " + json.dumps(results))
+sys.stdout.flush()
+os._exit(0)
