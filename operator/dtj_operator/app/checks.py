@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized
+from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
 from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NODES, PODS, SERVICES
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str
                 await _check_crd(client, server, namespace)
                 await _check_rights(client, namespace)
                 break
-            except Retry as error:
+            except (Retry, Unknown) as error:
                 if loop.time() >= give_up:
                     raise Unprepared(error.message) from error
                 logger.warning("waiting for the API server", extra={"error": error.message})
