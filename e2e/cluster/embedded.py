@@ -47,7 +47,7 @@ GIB_STATE = 2.0
 UNPACKED = 2.5
 """An image takes its archive's size as content, and somewhat more unpacked."""
 
-READY_LIMIT = 90.0
+READY_LIMIT = 120.0
 
 
 @dataclass(frozen=True)

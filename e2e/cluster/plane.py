@@ -6,7 +6,9 @@ happens to the process that entered it, SIGKILL included, the plane ends with it
 
 from __future__ import annotations
 
+import contextlib
 import json
+import secrets
 import socket
 import subprocess
 import tempfile
@@ -26,7 +28,8 @@ from e2e.cluster.pki import Authority
 DOCUMENTATION_ADDRESS = "192.0.2.1"
 """Advertised, never used (RFC 5737): the server refuses to advertise loopback."""
 
-READY_LIMIT = 60.0
+PORTS = range(20_000, 30_000)
+READY_LIMIT = 120.0
 TOKEN_SECONDS = 86_400
 
 
@@ -117,10 +120,12 @@ def kubectl(config: Path, *arguments: str, stdin: str | None = None) -> str:
 
 
 def free_port() -> int:
-    """A loopback port that nothing listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port that nothing uses now, outside the range that outgoing connections draw from."""
+    while True:
+        port = secrets.choice(PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags: tuple[str, ...]) -> Plane:  # noqa: FBT001
@@ -154,8 +159,11 @@ def wait_ready(api: Api, host: Machine) -> None:
         host.demand_running()
         return api.ready()
 
+    log = host.log("kube-apiserver")
     wait_until(
-        ready, READY_LIMIT, lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; logs: {host.directory}"
+        ready,
+        READY_LIMIT,
+        lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; it said last: {machine.last_words(log)}",
     )
 
 
