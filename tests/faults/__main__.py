@@ -55,7 +55,7 @@ async def run(names: Sequence[str]) -> list[Result]:
 
 def main(names: Sequence[str]) -> int:
     """The exit code."""
-    logging.disable(logging.WARNING)
+    logging.disable(logging.ERROR)
     began = time.monotonic()
     results = asyncio.run(run(names))
     told = figures(results, time.monotonic() - began)

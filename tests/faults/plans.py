@@ -165,7 +165,7 @@ def _arm(world: World, plan: Plan) -> Callable[[], str]:
 
 async def _equal(world: World, reference: Reference) -> None:
     with contextlib.suppress(NotReached):  # the comparison that follows says where they differ
-        await world.until(lambda: end_state(world) == reference.state, "the undisturbed end state")
+        await world.until_settled_as(lambda: end_state(world) == reference.state, "the undisturbed end state")
 
 
 async def _quiet(world: World) -> None:

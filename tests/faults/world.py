@@ -7,13 +7,14 @@ import contextlib
 from typing import TYPE_CHECKING, Final, Self
 
 from tests.support.apiserver import Answer, ApiServer
-from tests.support.fasttime import FastClock
+from tests.support.fasttime import FastClock, FastKopf
 from tests.support.kubelet import Kubelet
-from tests.support.operator_process import USER_AGENT, OperatorProcess
+from tests.support.operator_process import QUIET, USER_AGENT, OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dtj_operator.app.settings import Settings
     from tests.support.apiserver import Object
     from tests.support.apiserver.log import Request
 
@@ -51,6 +52,7 @@ class World:
 
     async def __aenter__(self) -> Self:
         """Start server and kubelet; operators are started by `start_operator`."""
+        FastKopf.install(SPEED)
         await self._stack.enter_async_context(self.server)
         await self._stack.enter_async_context(self.kubelet)
         return self
@@ -65,9 +67,9 @@ class World:
 
     # operators ---------------------------------------------------------------------------
 
-    def start_operator(self) -> OperatorProcess:
+    def start_operator(self, settings: Settings = QUIET) -> OperatorProcess:
         """Start one more operator."""
-        operator = OperatorProcess(self.server, self.clock).start()
+        operator = OperatorProcess(self.server, self.clock, settings=settings).start()
         self.operators.append(operator)
         return operator
 
@@ -154,6 +156,19 @@ class World:
             if loop.time() > gives_up:
                 raise NotReached(f"{what} was not reached within {PATIENCE_SECONDS:.0f} s; {self.describe()}")
             await asyncio.sleep(POLL_SECONDS)
+
+    async def until_settled_as(self, state: Callable[[], bool], what: str) -> None:
+        """As `until`, for what depends on the stored objects alone: looks again only when something was stored."""
+        seen = -1
+        answer = False
+
+        def reached() -> bool:
+            nonlocal seen, answer
+            if self.server.store.revision != seen:
+                seen, answer = self.server.store.revision, state()
+            return answer
+
+        await self.until(reached, what)
 
     async def pass_time(self, seconds: float) -> None:
         """Let so many seconds of the world go by."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,10 @@ class FastClock:
     def now(self) -> datetime:
         """Aware, in UTC."""
         return self._epoch + timedelta(seconds=(time.monotonic() - self._started) * self.speed)
+
+    def skip(self, seconds: float) -> None:
+        """Jump ahead; loops do not notice."""
+        self._epoch += timedelta(seconds=seconds)
 
 
 class _HastySelector(selectors.BaseSelector):
@@ -69,3 +74,29 @@ class FastLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Loop seconds."""
         return time.monotonic() * self._speed
+
+
+class FastKopf(asyncio.DefaultEventLoopPolicy):
+    """Gives the thread in which the operator runs kopf a fast loop too; all other threads get usual ones.
+
+    kopf is started there by `asyncio.run`, which leaves no other way to choose the loop.
+    """
+
+    THREAD = "kopf"
+
+    def __init__(self, speed: float) -> None:
+        """`speed`: as for FastLoop."""
+        super().__init__()
+        self._speed = speed
+
+    @classmethod
+    def install(cls, speed: float) -> None:
+        """From now on, in this process. For all other threads nothing changes."""
+        if not isinstance(asyncio.get_event_loop_policy(), cls):
+            asyncio.set_event_loop_policy(cls(speed))
+
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        """For the thread that asks."""
+        if threading.current_thread().name == self.THREAD:
+            return FastLoop(self._speed)
+        return super().new_event_loop()

@@ -1,0 +1,89 @@
+"""An API server that says no, or nothing, for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.oracles import Watchman
+from tests.faults.workloads import CREATED_WORKERS, training_job
+from tests.faults.world import NAMESPACE, World
+from tests.support.apiserver import Answer, Cut, Hang
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.apiserver.log import Request
+
+pytestmark = pytest.mark.faults
+
+
+def _condition(world: World, name: str) -> dict[str, str]:
+    return next((entry for entry in world.status.get("conditions", []) if entry["type"] == name), {})
+
+
+def _is(verb: str) -> Callable[[Request], bool]:
+    return lambda request: request.verb == verb
+
+
+async def test_a_quota_that_is_used_up_is_told_and_heals():
+    async with World() as world:
+        watchman = Watchman(world)
+        world.server.registry.pod_quota[NAMESPACE] = 2
+        await world.start_operator().ready()
+        world.apply(CREATED_WORKERS.job)
+        await world.until(lambda: _condition(world, "Running").get("reason") == "QuotaExceeded", "the quota to be told")
+        assert "exceeded quota" in _condition(world, "Running")["message"]
+        refused = len(world.writes())
+        await world.pass_time(10)
+        assert len(world.writes()) - refused <= 12, "retries in 10 s"
+        world.server.registry.pod_quota.clear()
+        await world.until(lambda: world.holds("Running"), "a running job")
+        assert watchman.complaints == []
+
+
+async def test_a_name_that_is_taken_by_a_foreign_pod_is_told_and_left_alone():
+    async with World() as world:
+        spec = {"containers": [{"name": "main", "image": "other:1"}]}
+        foreign = world.server.create("pods", {"metadata": {"name": "train-worker-1"}, "spec": spec})
+        await world.start_operator().ready()
+        world.apply(training_job(worker=2))
+        await world.until(lambda: _condition(world, "Running").get("reason") == "NameTaken", "the name to be told")
+        found = world.server.get("pods", NAMESPACE, "train-worker-1")
+        assert found is not None
+        assert found["metadata"]["uid"] == foreign["metadata"]["uid"]
+        world.server.delete("pods", NAMESPACE, "train-worker-1", grace_seconds=0)
+        await world.until(lambda: world.holds("Running"), "a running job")
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [Answer(500), Answer(503, "ServiceUnavailable"), Answer(429, "TooManyRequests"), Cut(), Cut(after_commit=True)],
+    ids=["500", "503", "429", "cut before the commit", "cut after the commit"],
+)
+async def test_five_requests_of_each_verb_that_go_wrong_delay_and_change_nothing(trouble):
+    async with World() as world:
+        watchman = Watchman(world)
+        await world.start_operator().ready()
+        for verb in ("get", "create", "patch", "delete", "list", "watch"):
+            world.server.faults.add(_is(verb), trouble, times=5)
+        world.apply(training_job(worker=3))
+        await world.until(lambda: world.holds("Running"), "a running job")
+        world.server.delete("distributedtrainingjobs", NAMESPACE, "train")
+        await world.until(lambda: not world.pods(), "an empty namespace")
+        assert watchman.complaints == []
+        assert [operator.error for operator in world.operators] == [None]
+
+
+async def test_a_write_that_is_never_answered_is_given_up_and_settled():
+    async with World() as world:
+        watchman = Watchman(world)
+        await world.start_operator().ready()
+        for after_commit in (False, True):
+            world.server.faults.add(
+                lambda request: request.verb == "create" and request.resource == "pods", Hang(after_commit=after_commit)
+            )
+        world.apply(training_job(worker=3))
+        await world.until(lambda: world.holds("Running"), "a running job")
+        assert watchman.complaints == []

@@ -1,0 +1,64 @@
+"""Two operators at once: by mistake, for a moment, and as an election intends it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.faults.oracles import Watchman, end_state
+from tests.faults.plans import learn
+from tests.faults.workloads import CREATED_ROLES, POD_DELETED, RECREATED, SCALED, SUSPENDED, WORKER_FAILS
+from tests.faults.world import World
+from tests.support.operator_process import QUIET
+
+pytestmark = pytest.mark.faults
+
+STORIES = (CREATED_ROLES, WORKER_FAILS, POD_DELETED, SUSPENDED, SCALED, RECREATED)
+
+
+@pytest.mark.parametrize("workload", STORIES, ids=lambda workload: workload.name)
+async def test_two_operators_without_an_election_reach_the_same_end_state(workload):
+    reference = await learn(workload)
+    async with World() as world:
+        watchman = Watchman(world)
+        for operator in (world.start_operator(), world.start_operator()):
+            await operator.ready()
+        world.apply(workload.job)
+        await workload.drive(world)
+        await world.until_settled_as(lambda: end_state(world) == reference.state, "the undisturbed end state")
+        await world.pass_time(2)
+        assert watchman.complaints == []
+        assert end_state(world) == reference.state
+
+
+async def test_only_the_leader_writes_and_another_takes_over_when_it_is_killed():
+    async with World() as world:
+        first = world.start_operator(replace(QUIET, leader_elect=True))
+        await first.ready()
+        await world.until(lambda: bool(world.server.list("leases", "default")), "a lease")
+        second = world.start_operator(replace(QUIET, leader_elect=True))
+        await second.ready()
+        world.apply(WORKER_FAILS.job)
+        await world.until(lambda: world.holds("Running"), "a running job")
+        assert {request.token for request in world.writes()} == {first.token}
+        first.kill()
+        world.server.delete("pods", "default", "train-worker-1")
+        await world.until(lambda: world.status.get("attempt") == 1 and world.holds("Running"), "a recovered job")
+        assert {request.token for request in world.writes()} == {first.token, second.token}
+
+
+async def test_a_leader_that_ends_in_peace_hands_over_at_once():
+    async with World() as world:
+        first = world.start_operator(replace(QUIET, leader_elect=True))
+        await first.ready()
+        await world.until(lambda: bool(world.server.list("leases", "default")), "a lease")
+        second = world.start_operator(replace(QUIET, leader_elect=True))
+        await second.ready()
+        first.terminate()
+        await first.ended()
+        assert first.error is None
+        began = world.clock.now()
+        world.apply(WORKER_FAILS.job)
+        await world.until(lambda: world.holds("Running"), "a running job")
+        assert (world.clock.now() - began).total_seconds() < 10, "the lease of 15 s was waited out"
