@@ -143,7 +143,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = 320
     settings.watching.connect_timeout = 10
     settings.watching.reconnect_backoff = 1.0
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 250
     settings.queueing.idle_timeout = 0.5
     settings.queueing.exit_timeout = 0.5
     settings.queueing.error_delays = (1, 2, 5, 10, 30)

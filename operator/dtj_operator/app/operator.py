@@ -28,6 +28,7 @@ from dtj_operator.runtime.reconcile import Reconciler
 from dtj_operator.runtime.recorder import Recorder
 from dtj_operator.runtime.reflector import Reflector
 from dtj_operator.runtime.resync import Resync
+from dtj_operator.runtime.source import Key
 from dtj_operator.runtime.store import JOB_NAME_LABEL, Store
 from dtj_operator.runtime.troubles import Ledger
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from dtj_operator.kube.connection import Connection
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.source import EventSource
+    from dtj_operator.runtime.store import KnownJob
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,8 @@ class Operator:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
         self.queue = Queue(self.metrics)
-        self.store = Store(self.queue.add)
+        self.store = Store(self._changed)
+        self._working = False
         self.ready = asyncio.Event()
         """Set when everything that exists is known."""
         self._resyncs: tuple[Resync, ...] = ()
@@ -131,7 +134,7 @@ class Operator:
             observer=self.metrics,
             may_write=elector.valid if elector else _always,
         )
-        poller = ProgressPoller(store=self.store, clock=self._clock, news=self.queue.add) if settings.progress else None
+        poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
         reconciler = Reconciler(
             store=self.store,
             ledger=ledger,
@@ -146,8 +149,10 @@ class Operator:
         if elector is not None:
             # Everything is warm by now; what is in line waits for the lease.
             await elector.leading.wait()
-        for key in self.store.jobs.jobs():
-            self.queue.add(key)
+        # Jobs that nobody has looked at yet come first: those that run can wait a second.
+        self._working = True
+        for known in sorted((known for _, known in self.store.jobs.all()), key=_taken_up):
+            self.queue.add(Key(known.namespace, known.name))
         self._start(reconciler.work(settings.workers), "reconciler")
         if poller is not None:
             self._start(poller.run(), "progress")
@@ -247,9 +252,14 @@ class Operator:
     def _start(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
+    def _changed(self, key: Key) -> None:
+        # What happens before the work begins is looked at when it does.
+        if self._working:
+            self.queue.add(key)
+
     def _suspect(self, node: str) -> None:
         for key in self.store.on_node(node):
-            self.queue.add(key)
+            self._changed(key)
 
     def _live(self) -> str:
         """What is wrong with this process; empty when nothing is."""
@@ -269,6 +279,10 @@ class _Statuses:
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         return (known.status for _, known in self._store.jobs.all())
+
+
+def _taken_up(known: KnownJob) -> bool:
+    return bool(known.status)
 
 
 def _always() -> bool:

@@ -65,7 +65,7 @@ class ApiClient(Protocol):
         ...
 
     def pages(
-        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 500
+        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
     ) -> AsyncIterator[Page]:
         """A consistent list in chunks. Raises Gone when it took so long that the list must start again."""
         ...
@@ -137,7 +137,7 @@ class HttpClient:
         return await self._repeat("GET", resource.path(namespace, name), READ_SECONDS)
 
     async def pages(
-        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 500
+        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
     ) -> AsyncIterator[Page]:
         """See ApiClient."""
         query: dict[str, str] = {"limit": str(limit)}

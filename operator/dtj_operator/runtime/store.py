@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.resource import Job
 from dtj_operator.domain.pods import view_pod, view_service
+from dtj_operator.domain.snapshot import Pod
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dtj_operator.domain.snapshot import Pod, Service
+    from dtj_operator.domain.snapshot import Service
 
 JOB_NAME_LABEL = "dtj.dev/job-name"
+_visible = attrgetter(*(field.name for field in fields(Pod) if field.name != "resource_version"))
 
 
 class KnownJob:
@@ -90,4 +93,4 @@ def _differs(old: object, new: object) -> bool:
 
 def _pod_differs(old: Pod, new: Pod) -> bool:
     """Most updates of a pod change nothing that a decision looks at."""
-    return replace(old, resource_version="") != replace(new, resource_version="")
+    return _visible(old) != _visible(new)
