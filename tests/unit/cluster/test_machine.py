@@ -14,8 +14,15 @@ from e2e.cluster.machine import Machine
 
 
 @pytest.fixture
-def computer():
-    host = Machine("m", Path(tempfile.mkdtemp(prefix="dtj-test-", dir="/tmp")))
+def short():
+    """A directory whose path leaves room for the name of a unix socket."""
+    with tempfile.TemporaryDirectory(prefix="dtj-test-", dir="/tmp", ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def computer(short):
+    host = Machine("m", short / "m")
     init = machine.plain(host)
     yield host
     assert init.stdin is not None
@@ -63,8 +70,8 @@ def test_an_unknown_order_is_refused_and_init_lives_on(computer):
     assert computer.status() == {}
 
 
-def test_killing_init_kills_its_processes():
-    host = Machine("m", Path(tempfile.mkdtemp(prefix="dtj-test-", dir="/tmp")))
+def test_killing_init_kills_its_processes(short):
+    host = Machine("m", short)
     init = machine.plain(host)
     host.start("sleep", "sleep", "600")
     (child,) = _children(host)
