@@ -254,6 +254,7 @@ class Supervision:
         self._overtaken_at = None
         managed = self._progress.managed
         self._progress.child_lost()
+        self._take_word(child.outcome)
         if self._stop_at is not None:
             self._end(Ending(ExitClass.DONE, 0) if self._serves else judge_stopped(child, managed=managed))
             return
@@ -268,7 +269,6 @@ class Supervision:
             self._restart(child, verdict, now)
         else:
             self._printed = bool(child.outcome.get("printed"))
-            self._take_word(child.outcome)
             self._end(verdict)
 
     def _restart(self, child: Child, why: Restart, now: float) -> None:

@@ -21,7 +21,7 @@ from typing import Final
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor import child
 
-PRELOADED: Final = ("tensorflow", "keras", "dtj_trainer")
+PRELOADED: Final = ("tensorflow", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead. What is missing is left to the program to miss."""
 
 

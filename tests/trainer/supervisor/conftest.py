@@ -1,0 +1,157 @@
+"""Real `dtj-run` processes on loopback."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3] / "trainer-image"
+PROGRAMS = Path(__file__).parent / "programs"
+PATIENCE = 90.0
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@dataclass
+class Pod:
+    """One `dtj-run` with its own log, termination message and HTTP port."""
+
+    folder: Path
+    http: int
+    process: subprocess.Popen[bytes]
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    @property
+    def said(self) -> list[str]:
+        """What the program printed behind `SAY `."""
+        return [line[4:] for line in self.log.splitlines() if line.startswith("SAY ")]
+
+    @property
+    def last_line(self) -> str:
+        return [line[5:] for line in self.log.splitlines() if line.startswith("dtj: ")][-1]
+
+    def child(self) -> int:
+        """Pid of the newest child, by its own word."""
+        return int([line for line in self.said if line.startswith("begin ")][-1].split()[1])
+
+    def wait(self, seconds: float = PATIENCE) -> int:
+        return self.process.wait(seconds)
+
+    def termination(self) -> dict[str, object]:
+        return dict(json.loads((self.folder / "termination").read_bytes()))
+
+    def get(self, path: str, *, post: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            f"http://127.0.0.1:{self.http}{path}", data=post, headers=headers or {}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    def status(self) -> dict[str, object]:
+        return dict(json.loads(self.get("/status")[1]))
+
+
+def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Wait for a condition; an assertion error names what did not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+@dataclass
+class Launcher:
+    """Starts pods, and ends what is left of them."""
+
+    tmp_path: Path
+    pods: list[Pod] = field(default_factory=list)
+
+    def start(self, *arguments: str, environment: dict[str, str] | None = None, http: int | None = None) -> Pod:
+        folder = self.tmp_path / f"pod{len(self.pods)}"
+        folder.mkdir()
+        port = http or free_port()
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("DTJ_", "TF_"))}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dtj_trainer", "--port", str(port), *arguments],
+                env={
+                    **clean,
+                    "PYTHONPATH": str(ROOT),
+                    "TF_CPP_MIN_LOG_LEVEL": "2",
+                    "CUDA_VISIBLE_DEVICES": "-1",
+                    "DTJ_TERMINATION_LOG": str(folder / "termination"),
+                    **(environment or {}),
+                },
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=PROGRAMS,
+            )
+        self.pods.append(Pod(folder, port, process))
+        return self.pods[-1]
+
+    def cluster(
+        self, *arguments: str, workers: int = 2, environments: dict[int, dict[str, str]] | None = None
+    ) -> list[Pod]:
+        """All workers of one MultiWorkerMirrored job."""
+        places = self.places(workers)
+        return [
+            self.start(*arguments, http=http, environment={**environment, **(environments or {}).get(index, {})})
+            for index, (http, environment) in enumerate(places)
+        ]
+
+    def places(self, workers: int = 2) -> list[tuple[int, dict[str, str]]]:
+        """HTTP port and environment of each worker."""
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(workers)]
+        ports = {address: free_port() for address in addresses}
+        return [
+            (
+                ports[address],
+                {
+                    "TF_CONFIG": json.dumps(
+                        {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                    ),
+                    "DTJ_UID": "uid-1",
+                    "DTJ_ROLE": "worker",
+                    "DTJ_INDEX": str(index),
+                    "DTJ_STRATEGY": '{"type": "MultiWorkerMirrored"}',
+                    "DTJ_PEER_PORTS": json.dumps(ports),
+                },
+            )
+            for index, address in enumerate(addresses)
+        ]
+
+    def close(self) -> None:
+        for pod in self.pods:
+            if pod.process.poll() is None:
+                pod.process.send_signal(signal.SIGCONT)
+                pod.process.kill()
+            pod.process.wait()
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Launcher]:
+    launcher = Launcher(tmp_path)
+    yield launcher
+    launcher.close()

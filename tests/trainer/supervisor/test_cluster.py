@@ -1,0 +1,113 @@
+"""Two supervisors and a plain two-worker script on loopback: formed, broken, formed again."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import Launcher, Pod, until
+
+pytestmark = pytest.mark.trainer
+
+
+def firsts(pods: list[Pod]) -> list[int]:
+    return [pod.said.count("first") for pod in pods]
+
+
+def trains(pods: list[Pod], times: int) -> None:
+    until(lambda: min(firsts(pods)) >= times, f"not all trained {times} times")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_worker_is_restarted_in_place_and_all_train_again(launch: Launcher, victim: int):
+    pods = launch.cluster("tutorial.py", "100000")
+    trains(pods, 1)
+    os.kill(pods[victim].child(), signal.SIGKILL)
+    trains(pods, 2)
+    assert [pod.status()["restarts"] for pod in pods] == [1, 1]
+    assert 'dtj_restarts_total{cause="killed"} 1' in pods[victim].get("/metrics")[1]
+    assert 'dtj_restarts_total{cause="peer-lost"} 1' in pods[1 - victim].get("/metrics")[1]
+
+
+def test_a_frozen_worker_is_noticed_by_its_peers_and_replaced_by_its_own_supervisor(launch: Launcher):
+    pods = launch.cluster("tutorial.py", "100000")
+    trains(pods, 1)
+    os.kill(pods[1].child(), signal.SIGSTOP)
+    trains(pods, 2)
+
+
+def test_a_replaced_pod_makes_the_survivors_form_a_new_cluster(launch: Launcher):
+    places = launch.places()
+    pods = [launch.start("tutorial.py", "100000", http=http, environment=env) for http, env in places]
+    trains(pods, 1)
+    pods[1].process.send_signal(signal.SIGTERM)
+    assert pods[1].wait() == 143
+    http, environment = places[1]
+    pods[1] = launch.start("tutorial.py", "100000", http=http, environment={**environment, "DTJ_ATTEMPT": "1"})
+    until(lambda: firsts(pods) == [2, 1], "the new pod did not train with the old one")
+
+
+def test_a_finished_job_ends_with_0_everywhere(launch: Launcher):
+    pods = launch.cluster("tutorial.py", "20")
+    assert [pod.wait() for pod in pods] == [0, 0]
+    assert all(pod.said[-1] == "end" for pod in pods)
+
+
+def test_a_user_error_in_one_worker_ends_that_worker_and_the_others_wait(launch: Launcher, tmp_path: Path):
+    broken = tmp_path / "broken.py"
+    text = (Path(__file__).parent / "programs" / "tutorial.py").read_text()
+    broken.write_text(text.replace("    time.sleep(0.01)", "    if number == 3 and 'index\": 1' in os.environ['TF_CONFIG']:\n        raise ValueError('mine')"))
+    pods = launch.cluster("--start-seconds", "2", str(broken), "100000")
+    assert pods[1].wait() == 1
+    assert pods[1].termination()["class"] == "user-error"
+    assert pods[0].wait() == 75
+    assert pods[0].termination()["class"] == "peer-lost"
+    assert "worker 1" in pods[0].last_line
+
+
+def test_a_peer_whose_name_does_not_resolve_is_named(launch: Launcher):
+    config = '{"cluster": {"worker": ["127.0.0.1:1111", "w1.invalid:1111"]}, "task": {"type": "worker", "index": 0}}'
+    pod = launch.start("--start-seconds", "2", "tutorial.py", "1", environment={"TF_CONFIG": config})
+    assert pod.wait() == 75
+    assert pod.termination()["class"] == "preflight-failed"
+    assert "w1.invalid" in pod.last_line
+    assert "does not resolve" in pod.last_line
+
+
+def test_a_peer_of_another_job_is_not_joined(launch: Launcher):
+    pods = launch.cluster("--start-seconds", "2", "tutorial.py", "1", environments={1: {"DTJ_UID": "uid-2"}})
+    assert [pod.wait() for pod in pods] == [75, 75]
+    assert "another job" in pods[0].last_line
+
+
+def test_another_tensorflow_on_a_peer_ends_all(launch: Launcher, tmp_path: Path):
+    other = tmp_path / "other"
+    for name in ("tensorflow", "tensorflow_cpu"):
+        folder = other / f"{name}-2.20.0.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 2.20.0\n")
+    root = str(Path(__file__).parents[3] / "trainer-image")
+    pods = launch.cluster("tutorial.py", "1", environments={1: {"PYTHONPATH": f"{root}:{other}"}})
+    assert [pod.wait() for pod in pods] == [1, 1]
+    assert {str(pod.termination()["class"]) for pod in pods} == {"preflight-failed"}
+    assert "2.20.0" in pods[0].last_line
+
+
+def test_sigterm_while_waiting_for_peers_is_preempted_at_once(launch: Launcher):
+    http, environment = launch.places()[0]
+    pod = launch.start("tutorial.py", "1", http=http, environment=environment)
+    until(lambda: (pod.folder / "log").exists() and answers(pod), "no answer on HTTP")
+    asked = time.monotonic()
+    pod.process.terminate()
+    assert pod.wait() == 143
+    assert time.monotonic() - asked < 3
+    assert pod.termination()["class"] == "preempted"
+
+
+def answers(pod: Pod) -> bool:
+    try:
+        return pod.get("/healthz")[0] == 200
+    except OSError:
+        return False

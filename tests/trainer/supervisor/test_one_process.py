@@ -1,0 +1,177 @@
+"""One supervised program: how it ends, and what the supervisor says of it. No TensorFlow where none is needed."""
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from .conftest import Launcher, until
+
+pytestmark = pytest.mark.trainer
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "program.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_missing_program_is_one_sentence(launch: Launcher):
+    pod = launch.start("nowhere.py")
+    assert pod.wait() == 1
+    assert pod.last_line == pod.termination()["message"]
+    assert pod.termination()["class"] == "preflight-failed"
+    assert "nowhere.py" in pod.last_line
+
+
+def test_a_wrong_flag_is_one_sentence(launch: Launcher):
+    pod = launch.start("--bogus", "reporter.py")
+    assert pod.wait() == 1
+    assert pod.termination()["class"] == "preflight-failed"
+    assert "--bogus" in pod.last_line
+
+
+def test_a_taken_port_is_one_sentence(launch: Launcher):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        pod = launch.start("reporter.py", "1", http=taken.getsockname()[1])
+        assert pod.wait() == 1
+    assert pod.termination()["class"] == "preflight-failed"
+    assert "--port" in pod.last_line
+
+
+def test_an_exception_is_a_line_for_people_and_below_it_the_traceback(launch: Launcher, tmp_path: Path):
+    program = script(tmp_path, "def f():\n    raise ValueError('bad news')\nf()\n")
+    pod = launch.start("--preload", "off", program)
+    assert pod.wait() == 1
+    ending = pod.termination()
+    assert (ending["class"], ending["exitCode"], ending["exception"]) == ("user-error", 1, "ValueError")
+    assert pod.last_line == ending["message"]
+    assert "bad news" in pod.last_line
+    above, below = pod.log.split(pod.last_line, 1)
+    assert "Traceback" not in above
+    assert "Traceback" in below
+    assert "supervisor" not in below
+
+
+@pytest.mark.parametrize(("text", "code"), [("import sys; sys.exit(3)", 3), ("import os; os._exit(7)", 7)])
+def test_the_programs_own_exit_code_is_passed_on(launch: Launcher, tmp_path: Path, text: str, code: int):
+    pod = launch.start("--preload", "off", script(tmp_path, text))
+    assert pod.wait() == code
+    assert pod.termination()["class"] == "user-error"
+    assert pod.termination()["exitCode"] == code
+
+
+def test_a_program_sees_what_it_would_see_without_us(launch: Launcher, tmp_path: Path):
+    text = (
+        "import sys, atexit, threading, time\n"
+        "atexit.register(lambda: print('SAY atexit', flush=True))\n"
+        "print('SAY', sys.argv[1:], __name__, __file__ == sys.argv[0], sys.path[0], flush=True)\n"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('SAY thread', flush=True))).start()\n"
+    )
+    pod = launch.start("--preload", "off", "--", script(tmp_path, text), "a", "--port", "1")
+    assert pod.wait() == 0
+    assert pod.said == [f"['a', '--port', '1'] __main__ True {tmp_path}", "thread", "atexit"]
+    assert pod.termination()["class"] == "done"
+
+
+def test_a_killed_program_is_restarted_in_place_with_backoff_until_the_restarts_are_spent(
+    launch: Launcher, tmp_path: Path
+):
+    text = "import os, signal; print('SAY begin', os.getpid(), flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    pod = launch.start("--preload", "off", "--restarts", "3", script(tmp_path, text))
+    assert pod.wait() == 137
+    assert time.monotonic() - pod.started > 0.25 + 0.5 + 1.0
+    assert len(pod.said) == 4
+    ending = pod.termination()
+    assert (ending["class"], ending["restarts"]) == ("killed", 3)
+
+
+def test_progress_is_served_over_http(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "2000", environment={"DTJ_UID": "u", "DTJ_ATTEMPT": "2"})
+    until(lambda: len(pod.said) == 1, "the program did not begin")
+    until(lambda: pod.get("/readyz")[0] == 200, "never ready")
+    status = pod.status()
+    assert set(status) >= {"step", "totalSteps", "stepsPerSecond", "loss", "role", "index", "attempt", "uid", "phase"}
+    assert (status["role"], status["index"], status["attempt"], status["uid"]) == ("worker", 0, 2, "u")
+    assert pod.get("/healthz")[0] == 200
+    page = pod.get("/metrics")[1]
+    assert 'dtj_bringup_seconds{phase="cluster"} 0.1' in page
+    assert "dtj_steps_total" in page
+    assert pod.get("/nowhere")[0] == 404
+
+
+def test_a_checkpoint_is_asked_for_by_the_right_job_once_a_minute(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "2000", environment={"DTJ_UID": "u"})
+    until(lambda: len(pod.said) == 1, "the program did not begin")
+    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "other"})[0] == 403
+    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
+    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 429
+    until(lambda: pod.status()["lastCheckpointStep"], "no checkpoint")
+
+
+def test_sigterm_lets_a_program_of_ours_save_and_leave(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "2000")
+    until(lambda: pod.said and pod.get("/readyz")[0] == 200, "never ready")
+    pod.process.terminate()
+    assert pod.wait() == 42
+    ending = pod.termination()
+    assert (ending["class"], ending["exitCode"]) == ("preempted", 42)
+    assert ending["step"] == ending["checkpointStep"]
+
+
+def test_sigterm_ends_a_plain_program_that_does_not_react(launch: Launcher, tmp_path: Path):
+    text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('SAY begin 0', flush=True); time.sleep(60)"
+    pod = launch.start("--preload", "off", "--grace-seconds", "1", script(tmp_path, text))
+    until(lambda: pod.said, "the program did not begin")
+    asked = time.monotonic()
+    pod.process.terminate()
+    assert pod.wait() == 143
+    assert time.monotonic() - asked < 5
+    assert pod.termination()["class"] == "preempted"
+
+
+def test_a_stall_is_restarted_in_place_and_then_given_up(launch: Launcher):
+    pod = launch.start("--preload", "off", "--restarts", "1", "--stall-seconds", "1", "reporter.py", "5", "stall")
+    assert pod.wait() == 75
+    ending = pod.termination()
+    assert (ending["class"], ending["restarts"]) == ("stalled", 1)
+
+
+def test_the_programs_last_word_is_the_termination_message(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "5")
+    assert pod.wait() == 0
+    assert pod.termination() == {
+        "class": "done",
+        "exitCode": 0,
+        "step": 5,
+        "checkpointStep": None,
+        "metrics": {"accuracy": 0.5},
+        "restarts": 0,
+        "exception": "",
+        "message": "",
+    }
+
+
+def test_the_zygote_has_tensorflow_ready_and_its_death_does_not_end_training(launch: Launcher):
+    pod = launch.start("reporter.py", "2000")
+    until(lambda: pod.said, "the program did not begin")
+    assert pod.said[0].split()[-1] == "True"
+    zygote = int(Path(f"/proc/{pod.child()}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    assert zygote != pod.process.pid
+    os.kill(zygote, signal.SIGKILL)
+    step = pod.status()["step"]
+    until(lambda: pod.status()["step"] != step, "training stopped with the zygote")
+    os.kill(pod.child(), signal.SIGKILL)
+    until(lambda: len(pod.said) == 2, "not started again after the zygote's death")
+    assert pod.status()["restarts"] == 1
+
+
+def test_the_supervisor_itself_loads_no_tensorflow(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "2000")
+    until(lambda: pod.said, "the program did not begin")
+    mapped = Path(f"/proc/{pod.process.pid}/maps").read_text()
+    assert "tensorflow" not in mapped
+    assert "numpy" not in mapped
