@@ -63,14 +63,10 @@ def _serving(place: Place) -> Place:
             f"usage: {settings_module.USAGE}"
         )
         raise PreflightFailed(message)
-    return Place(
-        place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt
-    )
+    return Place(place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt)
 
 
-def child_environment(
-    settings: Settings, config: TfConfig, environment: Mapping[str, str]
-) -> dict[str, str]:
+def child_environment(settings: Settings, config: TfConfig, environment: Mapping[str, str]) -> dict[str, str]:
     """The program's environment: what is there, and the settings as DTJ_… variables."""
     cpus = Cgroup().cpus()
     threads = settings.threads or cpus

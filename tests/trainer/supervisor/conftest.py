@@ -59,11 +59,9 @@ class Pod:
         return dict(json.loads((self.folder / "termination").read_bytes()))
 
     def get(self, path: str, *, post: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
-        request = urllib.request.Request(  # noqa: S310 - loopback
-            f"http://127.0.0.1:{self.http}{path}", data=post, headers=headers or {}
-        )
+        request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", data=post, headers=headers or {})
         try:
-            with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=5) as response:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Launcher, Pod, until
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
 
@@ -58,7 +58,12 @@ def test_a_finished_job_ends_with_0_everywhere(launch: Launcher):
 def test_a_user_error_in_one_worker_ends_that_worker_and_the_others_wait(launch: Launcher, tmp_path: Path):
     broken = tmp_path / "broken.py"
     text = (Path(__file__).parent / "programs" / "tutorial.py").read_text()
-    broken.write_text(text.replace("    time.sleep(0.01)", "    if number == 3 and 'index\": 1' in os.environ['TF_CONFIG']:\n        raise ValueError('mine')"))
+    broken.write_text(
+        text.replace(
+            "    time.sleep(0.01)",
+            "    if number == 3 and 'index\": 1' in os.environ['TF_CONFIG']:\n        raise ValueError('mine')",
+        )
+    )
     pods = launch.cluster("--start-seconds", "2", str(broken), "100000")
     assert pods[1].wait() == 1
     assert pods[1].termination()["class"] == "user-error"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import Launcher, until
+from tests.trainer.supervisor.conftest import Launcher, until
 
 pytestmark = pytest.mark.trainer
 
@@ -123,7 +123,12 @@ def test_sigterm_lets_a_program_of_ours_save_and_leave(launch: Launcher):
 
 
 def test_sigterm_ends_a_plain_program_that_does_not_react(launch: Launcher, tmp_path: Path):
-    text = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('SAY begin 0', flush=True); time.sleep(60)"
+    text = (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('SAY begin 0', flush=True)\n"
+        "time.sleep(60)\n"
+    )
     pod = launch.start("--preload", "off", "--grace-seconds", "1", script(tmp_path, text))
     until(lambda: pod.said, "the program did not begin")
     asked = time.monotonic()

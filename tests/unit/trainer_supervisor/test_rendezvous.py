@@ -127,40 +127,39 @@ def test_another_tensorflow_is_noticed():
     assert odd.tensorflow == "2.20.0"
 
 
+def turn(workers: list[Rendezvous]) -> None:
+    """What every supervisor does when it has heard something."""
+    for worker in workers:
+        if worker.overtaken:
+            worker.process_lost()
+        if worker.me.stage is not Stage.RUNNING:
+            worker.follow()
+            worker.stand(Stage.PARKED)
+            if worker.complete:
+                worker.stand(Stage.RUNNING)
+
+
+def disturb(workers: list[Rendezvous], chance: random.Random, name: str) -> None:
+    index = chance.randrange(len(workers))
+    if chance.random() < 0.3:
+        workers[index] = supervisor(index, len(workers), name)
+    elif workers[index].me.stage is Stage.RUNNING:
+        workers[index].process_lost()
+
+
 def test_whatever_is_lost_and_replaced_in_whatever_order_all_run_the_same_cluster_in_the_end():
     for seed in range(200):
         chance = random.Random(seed)
         workers = formed(chance.randint(2, 4))
-        for turn in range(60):
-            disturb = turn < 25 and chance.random() < 0.3
-            index = chance.randrange(len(workers))
-            if disturb and chance.random() < 0.3:
-                workers[index] = supervisor(index, len(workers), f"r{turn}-")
-            elif disturb and workers[index].me.stage is Stage.RUNNING:
-                workers[index].process_lost()
-            for worker in chance.sample(workers, len(workers)):
-                if worker.overtaken:
-                    worker.process_lost()
-                if worker.me.stage is not Stage.RUNNING:
-                    worker.follow()
-                    worker.stand(Stage.PARKED)
-                    if worker.complete:
-                        worker.stand(Stage.RUNNING)
-                peer = chance.choice([other for other in workers if other is not worker])
-                peer.hear(worker.me)
-                worker.hear(peer.me)
-        for _ in range(4):
+        for number in range(25):
+            if chance.random() < 0.3:
+                disturb(workers, chance, f"r{number}-")
+            turn(chance.sample(workers, len(workers)))
+            speaker, listener = chance.sample(workers, 2)
+            listener.hear(speaker.me)
+            speaker.hear(listener.me)
+        for _ in range(6):
             talk(*workers)
-            for worker in workers:
-                if worker.overtaken:
-                    worker.process_lost()
-                if worker.me.stage is not Stage.RUNNING:
-                    worker.follow()
-                    worker.stand(Stage.PARKED)
-            talk(*workers)
-            for worker in workers:
-                if worker.complete:
-                    worker.stand(Stage.RUNNING)
-        talk(*workers)
+            turn(workers)
         assert {worker.me.stage for worker in workers} == {Stage.RUNNING}, seed
         assert len({(worker.me.generation, worker.me.formation) for worker in workers}) == 1, seed

@@ -163,7 +163,7 @@ def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
 
 def test_the_termination_message_has_the_contracts_keys_and_fits():
     metrics = {f"metric_{i}": float(i) for i in range(400)}
-    for ending in (Ending("done", 0), Ending("user-error", 1, "ä\n\"" * 3000, metrics={"loss": 0.1}),
+    for ending in (Ending("done", 0), Ending("user-error", 1, 'ä\n"' * 3000, metrics={"loss": 0.1}),
                    Ending("user-error", 1, "x" * 9000, metrics=metrics)):  # fmt: skip
         wire = ending.wire()
         assert len(wire) <= 4000
@@ -198,7 +198,9 @@ def child(oom_kills: int = 0, **outcome: object) -> Child:
     return Child(1, closed, oom_kills, pid=1, released_at=0.0, outcome=dict(outcome))
 
 
-def judged(one: Child, status: int, oom_kills: int = 0, *, serves: bool = False, member: bool = True) -> tuple[str, str, int]:
+def judged(
+    one: Child, status: int, oom_kills: int = 0, *, serves: bool = False, member: bool = True
+) -> tuple[str, str, int]:
     verdict = judge(one, status, oom_kills=oom_kills, serves=serves, member=member)
     if isinstance(verdict, Restart):
         return verdict.cause, verdict.spent.exit_class, verdict.spent.exit_code

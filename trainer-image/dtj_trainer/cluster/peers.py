@@ -43,7 +43,7 @@ def await_leader(config: TfConfig, seconds: float) -> bool:
 
     False after `seconds` without: going on is then still right, only slower.
     """
-    if config.is_leader or len(config.training_tasks) < 2:
+    if config.is_leader or len(config.training_tasks) == 1:
         return True
     host, port = config.endpoint(config.leader)
     deadline = time.monotonic() + seconds

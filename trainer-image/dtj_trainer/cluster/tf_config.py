@@ -13,6 +13,7 @@ from typing import Final
 from dtj_trainer.errors import PreflightFailed
 
 TRAINING_ROLES: Final = ("chief", "worker")
+LAST_PORT: Final = 65535
 ROLES: Final = ("chief", "worker", "ps", "evaluator")
 
 
@@ -48,20 +49,12 @@ class TfConfig:
     @property
     def training_tasks(self) -> tuple[Task, ...]:
         """Chief and workers, in rank order."""
-        return tuple(
-            Task(role, index)
-            for role in TRAINING_ROLES
-            for index in range(len(self.cluster.get(role, ())))
-        )
+        return tuple(Task(role, index) for role in TRAINING_ROLES for index in range(len(self.cluster.get(role, ()))))
 
     @property
     def serving_tasks(self) -> tuple[Task, ...]:
         """What serves under ParameterServer: workers and ps."""
-        return tuple(
-            Task(role, index)
-            for role in ("worker", "ps")
-            for index in range(len(self.cluster.get(role, ())))
-        )
+        return tuple(Task(role, index) for role in ("worker", "ps") for index in range(len(self.cluster.get(role, ()))))
 
     def address(self, task: Task) -> str:
         """`host:port` of a task."""
@@ -136,7 +129,7 @@ def _is_list(role: str, addresses: object) -> bool:
 
 def _check_address(role: str, address: str) -> None:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdigit() or not 0 < int(port) <= LAST_PORT:
         message = f"TF_CONFIG has the address {address!r} for {role}; it has to be host:port"
         raise PreflightFailed(message)
 

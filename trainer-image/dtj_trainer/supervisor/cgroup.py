@@ -45,7 +45,7 @@ class Cgroup:
         """
         v1, v2 = "", ""
         for line in _read(self.membership).splitlines():
-            _, controllers, path = (line.split(":", 2) + ["", ""])[:3]
+            _, controllers, path = [*line.split(":", 2), "", ""][:3]
             if controller in controllers.split(","):
                 v1 = path
             elif not controllers:
@@ -72,7 +72,7 @@ def _counter(path: Path, key: str) -> int | None:
 
 def _cpu_limit(folder: Path) -> float | None:
     words = _read(folder / "cpu.max").split()
-    if len(words) == 2 and words[0].isdigit():
+    if words and words[0].isdigit():
         return int(words[0]) / int(words[1])
     quota, period = _read(folder / "cpu.cfs_quota_us").strip(), _read(folder / "cpu.cfs_period_us").strip()
     if quota.isdigit() and period.isdigit() and int(period):

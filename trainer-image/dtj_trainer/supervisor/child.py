@@ -17,6 +17,7 @@ import sys
 import threading
 import traceback
 import types
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from dtj_trainer import link
@@ -56,7 +57,7 @@ def _run(order: dict[str, Any]) -> int:
             serve(ours)
         _let_leader_listen(order)
         _run_program(order["program"], order["arguments"], is_module=order["module"])
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001 - whatever ends the program is classified
         return _failed(ours, error, in_cluster=bool(order.get("mesh")))
     return _done(ours, in_cluster=bool(order.get("mesh")), explicit_exit=False)
 
@@ -85,7 +86,7 @@ def _run_program(name: str, arguments: list[str], *, is_module: bool) -> None:
     sys.argv = [name, *arguments]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     if is_module:
-        sys.path[0] = os.getcwd()
+        sys.path[0] = str(Path.cwd())
         try:
             found = importlib.util.find_spec(name)
         except ModuleNotFoundError:
@@ -94,15 +95,14 @@ def _run_program(name: str, arguments: list[str], *, is_module: bool) -> None:
             raise PreflightFailed(f"there is no module {name!r} to run; check its name")
         runpy._run_module_as_main(name, alter_argv=True)  # type: ignore[attr-defined]  # noqa: SLF001
         return
-    if os.path.isdir(name):
+    if Path(name).is_dir():
         runpy.run_path(name, run_name="__main__")
         return
-    sys.path[0] = os.path.dirname(os.path.realpath(name))
+    sys.path[0] = str(Path(name).resolve().parent)
     main.__file__ = name
     main.__dict__["__builtins__"] = __builtins__
     main.__dict__["__cached__"] = None
-    with open(name, "rb") as file:
-        source = file.read()
+    source = Path(name).read_bytes()
     exec(compile(source, name, "exec"), main.__dict__)  # noqa: S102 - running it is the task
 
 
@@ -162,7 +162,7 @@ def _run_exit_functions(code: int) -> None:
     late = threading.Timer(ATEXIT_SECONDS, os._exit, (code,))
     late.daemon = True
     late.start()
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls at its end
 
 
 def serve(ours: link.ChildLink) -> NoReturn:

@@ -44,9 +44,7 @@ class Desk:
 
     def open(self) -> None:
         """Answer from now on."""
-        threading.Thread(
-            target=self._server.serve_forever, args=(0.5,), name="dtj-http", daemon=True
-        ).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.5,), name="dtj-http", daemon=True).start()
 
     def close(self) -> None:
         """Answer no more."""
@@ -120,5 +118,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the overridden
         """Probes come every second: no access log."""

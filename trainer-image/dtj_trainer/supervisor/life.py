@@ -59,7 +59,9 @@ class Restart:
 Verdict = Restart | Ending
 
 
-def judge(child: Child, status: int, *, oom_kills: int, serves: bool, member: bool) -> Verdict:
+def judge(  # noqa: PLR0911 - a table, first match wins
+    child: Child, status: int, *, oom_kills: int, serves: bool, member: bool
+) -> Verdict:
     """What the end of a child means, unless we were told to stop. `status` is waitpid's."""
     outcome, number = child.outcome, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if child.sentence is Sentence.OVERTAKEN:

@@ -10,6 +10,7 @@ import http.client
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
@@ -38,9 +39,7 @@ class Answer:
 class Messenger:
     """Keeps the peers informed of the newest identity."""
 
-    def __init__(
-        self, peers: Mapping[Task, tuple[str, int]], hear: Callable[[Answer], None]
-    ) -> None:
+    def __init__(self, peers: Mapping[Task, tuple[str, int]], hear: Callable[[Answer], None]) -> None:
         self._peers = peers
         self._hear = hear
         self._changed = threading.Condition()
@@ -52,9 +51,7 @@ class Messenger:
     def start(self) -> None:
         """One daemon thread a peer."""
         for task in self._peers:
-            threading.Thread(
-                target=self._serve, args=(task,), name=f"dtj-peer-{task}", daemon=True
-            ).start()
+            threading.Thread(target=self._serve, args=(task,), name=f"dtj-peer-{task}", daemon=True).start()
 
     def tell(self, identity: Identity, *, asking: bool) -> None:
         """Tell every peer; `asking`: go on asking until told otherwise."""
@@ -108,12 +105,12 @@ def call(task: Task, host: str, port: int, wire: bytes) -> Answer:
         return Answer(task, None, trouble=f"something else answers there ({_words(error)})")
     finally:
         connection.close()
-    if response.status == 409:
+    if response.status == HTTPStatus.CONFLICT:
         try:
             return Answer(task, None, refusal=Refusal(body.decode()))
         except ValueError:
             return Answer(task, None, trouble="something else answers there")
-    identity = Identity.read(body) if response.status == 200 else None
+    identity = Identity.read(body) if response.status == HTTPStatus.OK else None
     if identity is None or identity.task != task:
         return Answer(task, None, trouble="something else answers there")
     return Answer(task, identity)

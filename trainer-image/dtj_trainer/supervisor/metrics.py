@@ -71,14 +71,10 @@ class Metrics:
         single("dtj_examples_total", "counter", "Examples trained on.", self.examples)
         single("dtj_loss", "gauge", "Loss of the last step.", self.loss)
         single("dtj_learning_rate", "gauge", "Learning rate of the last step.", self.learning_rate)
-        single(
-            "dtj_data_wait_seconds_total", "counter", "Seconds spent waiting for data.", self.data_wait_seconds
-        )
+        single("dtj_data_wait_seconds_total", "counter", "Seconds spent waiting for data.", self.data_wait_seconds)
         name = "dtj_checkpoint_seconds"
         family(name, "histogram", "Seconds to save a checkpoint.", self.checkpoint_seconds.lines(name))
-        single(
-            "dtj_last_checkpoint_step", "gauge", "Step of the newest checkpoint.", self.last_checkpoint_step
-        )
+        single("dtj_last_checkpoint_step", "gauge", "Step of the newest checkpoint.", self.last_checkpoint_step)
         family(
             "dtj_restarts_total",
             "counter",

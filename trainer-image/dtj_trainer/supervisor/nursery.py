@@ -159,7 +159,7 @@ class Nursery:
     def _start_zygote(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._zygote = subprocess.Popen(
+            self._zygote = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, "-m", "dtj_trainer.supervisor.zygote", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=self._environment,
@@ -180,9 +180,7 @@ class Nursery:
     def _fork(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
         assert self.control is not None
         try:
-            socket.send_fds(
-                self.control, [link.encode({"fork": number, "order": order})], [end.fileno()]
-            )
+            socket.send_fds(self.control, [link.encode({"fork": number, "order": order})], [end.fileno()])
         except OSError:
             self._waiting.append((number, order, end))
         else:

@@ -83,11 +83,7 @@ def read_place(environment: Mapping[str, str], http_port: int) -> Place:
         part=part,
         strategy=strategy,
         peers=peers,
-        endpoints={
-            task: _endpoint(config, task, ports, http_port)
-            for task in everybody
-            if task != config.task
-        },
+        endpoints={task: _endpoint(config, task, ports, http_port) for task in everybody if task != config.task},
         uid=environment.get(Environment.UID, ""),
         attempt=int(attempt),
     )
@@ -112,9 +108,7 @@ def _part(config: TfConfig, strategy: str) -> Part:
     return Part.MEMBER if several else Part.ALONE
 
 
-def _endpoint(
-    config: TfConfig, task: Task, ports: Mapping[str, object], http_port: int
-) -> tuple[str, int]:
+def _endpoint(config: TfConfig, task: Task, ports: Mapping[str, object], http_port: int) -> tuple[str, int]:
     address = config.address(task)
     port = str(ports.get(address, http_port))
     if not port.isdigit():
@@ -148,7 +142,7 @@ def tensorflow_version() -> str:
 def dtensor_environment(config: TfConfig) -> dict[str, str]:
     """DTENSOR_… for programs that use DTensor, which does not read TF_CONFIG."""
     workers = config.cluster.get("worker", ())
-    if config.task.role != "worker" or config.cluster.get("chief") or len(workers) < 2:
+    if config.task.role != "worker" or config.cluster.get("chief") or len(workers) <= 1:
         return {}
     return {
         "DTENSOR_CLIENT_ID": str(config.task.index),

@@ -17,9 +17,7 @@ _ASSIGNED: Final = re.compile(
         ["']?(?P<name>(?:TF|XLA|KERAS|CUDA)_[A-Z0-9_]+)""",
     re.VERBOSE | re.DOTALL,
 )
-_LATE: Final = frozenset(
-    {"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "CUDA_VISIBLE_DEVICES"}
-)
+_LATE: Final = frozenset({"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "CUDA_VISIBLE_DEVICES"})
 """Read when the first op or device is made, or of no effect on results: no reason to import anew."""
 _OURS: Final = re.compile(r"^\s*(?:import|from)\s+dtj_trainer\b", re.MULTILINE)
 
@@ -39,7 +37,7 @@ class Program:
         if not words:
             return None
         if words[0] == "-m":
-            if len(words) < 2:
+            if len(words) == 1:
                 raise PreflightFailed("-m needs the name of a module; see dtj-run --help")
             return cls(words[1], tuple(words[2:]), is_module=True)
         return cls(words[0], tuple(words[1:]))

@@ -99,17 +99,15 @@ class Rendezvous:
         known = self.known.get(peer.task)
         if known is not None and peer.attempt < known.attempt:
             return Refusal.OLDER_ATTEMPT
-        if known is not None and known.incarnation == peer.incarnation:
-            if peer.generation < known.generation:
-                return None  # overtaken on its way
+        same = known is not None and known.incarnation == peer.incarnation
+        if known is not None and same and peer.generation < known.generation:
+            return None  # overtaken on its way
         self.known[peer.task] = peer
         return None
 
     def process_lost(self) -> None:
         """My process is gone or about to go: I want the next cluster."""
-        self.me = replace(
-            self.me, generation=self.me.generation + 1, stage=Stage.LEAVING, formation=""
-        )
+        self.me = replace(self.me, generation=self.me.generation + 1, stage=Stage.LEAVING, formation="")
 
     def stand(self, stage: Stage) -> None:
         """I have come to this stage."""
@@ -156,9 +154,7 @@ class Rendezvous:
         """Digest of the members' incarnations as known now."""
         members: Mapping[Task, Identity] = {**self.known, self.me.task: self.me}
         names = (
-            f"{task}:{members[task].incarnation}"
-            for task in sorted((*self.peers, self.me.task))
-            if task in members
+            f"{task}:{members[task].incarnation}" for task in sorted((*self.peers, self.me.task)) if task in members
         )
         return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
 
@@ -181,4 +177,3 @@ class Rendezvous:
         if peer.stage is Stage.RUNNING:
             return peer.formation == self.formation
         return peer.stage is Stage.PARKED
-

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, NoReturn
 
+from dtj_trainer.cluster.tf_config import LAST_PORT
 from dtj_trainer.contract import PORT
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor.program import Program
@@ -83,7 +84,7 @@ def _positive(text: str) -> int:
 
 def _port(text: str) -> int:
     value = int(text)
-    if not 0 < value < 65536:
+    if not 0 < value <= LAST_PORT:
         raise ValueError(text)
     return value
 
@@ -144,9 +145,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
         if metavar:
             parser.add_argument(option, dest=name, metavar=metavar, default=None, help=text)
         else:
-            parser.add_argument(
-                option, dest=name, action="store_const", const="true", default=None, help=text
-            )
+            parser.add_argument(option, dest=name, action="store_const", const="true", default=None, help=text)
     own, rest = _split(arguments)
     options = vars(parser.parse_args(own))
     chosen: dict[str, object] = {}

@@ -6,6 +6,7 @@ lock that the HTTP threads take for reading.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -58,9 +59,7 @@ CHECKPOINT_SECONDS: Final = 60.0
 class Supervision:
     """PID 1 at work."""
 
-    def __init__(
-        self, settings: Settings, place: Place, program: Program | None, nursery: Nursery
-    ) -> None:
+    def __init__(self, settings: Settings, place: Place, program: Program | None, nursery: Nursery) -> None:
         self._settings = settings
         self._place = place
         self._program = program
@@ -75,9 +74,7 @@ class Supervision:
             end.setblocking(False)
         self._selector.register(woken, selectors.EVENT_READ)
         self._rendezvous = Rendezvous(place.identity(), place.peers)
-        self._messenger = Messenger(
-            {task: place.endpoints[task] for task in place.peers}, self._answered
-        )
+        self._messenger = Messenger({task: place.endpoints[task] for task in place.peers}, self._answered)
         self._answers: deque[Answer] = deque()
         self._trouble: dict[Task, Answer] = {}
         self._progress = Progress()
@@ -127,10 +124,8 @@ class Supervision:
     def _selector_turn(self) -> None:
         self._watch_descriptors()
         self._selector.select(self._patience())
-        try:
+        with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
-        except BlockingIOError:
-            pass
         with self._lock:
             self._turn(time.monotonic())
 
@@ -226,11 +221,7 @@ class Supervision:
         if self._member:
             return self._rendezvous.missing()
         known = self._rendezvous.known
-        return [
-            task
-            for task in self._place.peers
-            if task not in known or known[task].stage is not Stage.SERVING
-        ]
+        return [task for task in self._place.peers if task not in known or known[task].stage is not Stage.SERVING]
 
     def _happened(self, event: nursery.Event, now: float) -> None:
         match event:
@@ -350,9 +341,8 @@ class Supervision:
             self._take_word(self._child.outcome)
             self._done_at = now
             self._rendezvous.stand(Stage.DONE)
-        elif exit_class == ExitClass.PEER_LOST and self._stop_at is None and self._member:
-            if self._rendezvous.me.stage is Stage.RUNNING:
-                self._rendezvous.process_lost()
+        elif exit_class == ExitClass.PEER_LOST and self._stop_at is None and self._rendezvous.me.stage is Stage.RUNNING:
+            self._rendezvous.process_lost()
 
     def _take_word(self, outcome: Mapping[str, Any]) -> None:
         if outcome.get("step") is not None:
@@ -428,10 +418,7 @@ class Supervision:
         self._messenger.tell(self._rendezvous.me, asking=True)
         if self._messenger.all_told() or now - self._odd_at > TOLD_SECONDS:
             mine = self._rendezvous.me.tensorflow
-            text = (
-                f"{odd.task} runs TensorFlow {odd.tensorflow}, this pod {mine}; "
-                "give all replicas the same image"
-            )
+            text = f"{odd.task} runs TensorFlow {odd.tensorflow}, this pod {mine}; give all replicas the same image"
             self._end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
 
     def _check_start(self, now: float) -> None:
@@ -622,9 +609,7 @@ class Supervision:
         if not passed_on:
             for host, port in self._place.endpoints.values():
                 headers = {UID_HEADER: uid, PASSED_ON: "1"}
-                threading.Thread(
-                    target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True
-                ).start()
+                threading.Thread(target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True).start()
         return 202
 
 

@@ -68,9 +68,7 @@ def _preload(name: str) -> None:
         return
 
 
-def _fork(
-    control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]
-) -> int:
+def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -83,7 +81,7 @@ def _fork(
     for descriptor in pipe:
         os.close(descriptor)
     os.environ[LINK_FD] = str(descriptors[0])
-    child.run(order["order"])
+    return child.run(order["order"])
 
 
 def _reap(control: socket.socket, children: set[int]) -> None:

@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - the test reads what is printed
 """Speaks to the supervisor as the loop does, without training anything. Arguments: steps, then what happens."""
 
 import os

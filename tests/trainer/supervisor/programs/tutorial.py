@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - the test reads what is printed
 """A plain multi-worker script: builds its own strategy from TF_CONFIG and knows nothing of dtj."""
 
 import os
