@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEASE_NAME = "dtj-operator"
+EVENT_SECONDS = 1.0
+"""How long events may take to be posted at the end."""
 FINISH_SECONDS = 8.0
 """How long passes under way may take to finish at the end."""
 
@@ -84,6 +86,7 @@ class Operator:
         """Set when everything that exists is known."""
         self._resyncs: tuple[Resync, ...] = ()
         self._elector: Elector | None = None
+        self._recorder: Recorder | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -125,11 +128,13 @@ class Operator:
         elif cluster_wide:
             logger.warning("no right to watch nodes and leases: lost nodes are told by their pods, later")
         ledger = Ledger()
+        recorder = Recorder(client, self._clock, self.identity)
+        self._recorder = recorder
         executor = Executor(
             client=client,
             store=self.store,
             ledger=ledger,
-            recorder=Recorder(client, self._clock, self.identity),
+            recorder=recorder,
             clock=self._clock,
             observer=self.metrics,
             may_write=elector.valid if elector else _always,
@@ -153,6 +158,7 @@ class Operator:
         self._working = True
         for known in sorted((known for _, known in self.store.jobs.all()), key=_taken_up):
             self.queue.add(Key(known.namespace, known.name))
+        self._start(recorder.run(), "recorder")
         self._start(reconciler.work(settings.workers), "reconciler")
         if poller is not None:
             self._start(poller.run(), "progress")
@@ -239,6 +245,8 @@ class Operator:
             task.cancel()
         if workers:
             await asyncio.wait(workers, timeout=FINISH_SECONDS)
+        if workers and self._recorder is not None:
+            await self._recorder.flush(EVENT_SECONDS)
         elector = [task for task in self._tasks if task.get_name() == "elector"]
         for task in elector:
             task.cancel()

@@ -116,7 +116,7 @@ class Executor:
             created = await self._create_pods(key, known, job, pods)
             wrote = wrote or created
         for event in plan.events:
-            await self._recorder.post(known, event)
+            self._recorder.record(known, event)
         return wrote
 
     async def _create_pods(self, key: Key, known: KnownJob, job: Job, pods: list[CreatePod]) -> bool:
