@@ -47,7 +47,7 @@ class Environment:
     job: str = ""
     uid: str = ""
     attempt: int = 0
-    tf_config: TfConfig = TfConfig({}, Task("worker", 0))
+    tf_config: TfConfig = field(default_factory=lambda: TfConfig({}, Task("worker", 0)))
     strategy: Mapping[str, Any] = field(default_factory=dict)
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     devices: DeviceSettings = field(default_factory=DeviceSettings)

@@ -6,9 +6,9 @@ __all__ = [
     "Fenced",
     "PeerLost",
     "PeersNotReady",
-    "PreflightFailed",
     "Preempted",
     "PreemptedUnsaved",
+    "PreflightFailed",
     "TrainerError",
     "UserError",
 ]

@@ -27,7 +27,8 @@ _DISK_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.IGNO
 _MEMORY_WORDS = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
 _LATE_WORDS = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
 _NOISE = re.compile(
-    r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$|defined at )"
+    r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$"
+    r"|defined at )"
 )
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 

@@ -23,6 +23,7 @@ from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choice import Choice, choose
 
+
 @dataclass(slots=True)
 class Session:
     """One process of a job, prepared."""

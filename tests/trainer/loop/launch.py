@@ -91,9 +91,7 @@ def start_workers(
             *arguments,
             environment={
                 **(environment or {}),
-                "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                ),
+                "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}),
             },
         )
         for index in range(count)

@@ -27,9 +27,7 @@ class Batches:
         return Share(session.workers, session.rank, total // session.workers, total)
 
 
-def batches(
-    data: Any, session: Session, global_batch_size: int | None, per_replica_batch_size: int | None
-) -> Batches:
+def batches(data: Any, session: Session, global_batch_size: int | None, per_replica_batch_size: int | None) -> Batches:
     """Check the batch sizes against data and replicas.
 
     Raises:
@@ -58,20 +56,15 @@ def training_iterator(data: Any, session: Session, sizes: Batches, seed: int, co
 
     if isinstance(data, Pipeline):
         dataset = data.training(sizes.share(session), seed, consumed)
-        local = sizes.share(session).batch
     else:
-        if is_dataset(data):
-            dataset = _own_part(data.repeat(), session)
-        else:
-            dataset = _call(data, session, sizes).repeat()
+        dataset = _own_part(data.repeat(), session) if is_dataset(data) else _call(data, session).repeat()
         if skip:
             warnings.warn(
                 f"a plain tf.data.Dataset resumes by reading past {skip} batches; dtj.data.Pipeline jumps there",
                 stacklevel=2,
             )
             dataset = dataset.skip(skip)
-        local = None
-    return _iterator(tf, dataset, session, local)
+    return _iterator(tf, dataset, session)
 
 
 def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
@@ -83,7 +76,7 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
         if int(data.cardinality()) == INFINITE:
             raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
         return _every_nth(data, session)
-    return _call(data, session, sizes)
+    return _call(data, session)
 
 
 def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
@@ -110,14 +103,14 @@ def element_spec(data: Any, session: Session, sizes: Batches) -> Any:
     """The structure of one local batch, with an unknown first axis."""
     if isinstance(data, Pipeline):
         return data.training(sizes.share(session), 0, 0).element_spec
-    return data.element_spec if is_dataset(data) else _call(data, session, sizes).element_spec
+    return data.element_spec if is_dataset(data) else _call(data, session).element_spec
 
 
 def is_dataset(data: Any) -> bool:
     return hasattr(data, "element_spec") and hasattr(data, "cardinality")
 
 
-def _call(function: Callable[..., Any], session: Session, sizes: Batches) -> Any:
+def _call(function: Callable[..., Any], session: Session) -> Any:
     dataset = function(input_context(session))
     if not is_dataset(dataset):
         raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")
@@ -184,7 +177,7 @@ def _every_nth(dataset: Any, session: Session) -> Any:
     return dataset.map(own)
 
 
-def _iterator(tf: Any, dataset: Any, session: Session, local: int | None) -> Any:
+def _iterator(tf: Any, dataset: Any, session: Session) -> Any:
     """A plain iterator for one replica on the CPU; TensorFlow's distributed one for several, or on GPUs."""
     dataset = dataset.prefetch(tf.data.AUTOTUNE)
     if session.local_replicas == 1 and not tf.config.list_physical_devices("GPU"):
@@ -204,8 +197,10 @@ def _split(tf: Any, dataset: Any, replicas: int) -> Any:
         def rows(tensor: Any) -> Any:
             size = tensor.shape[0]
             head = [replicas, size // replicas] if size is not None else [replicas, -1]
-            return tf.reshape(tensor, tf.concat([head, tf.shape(tensor)[1:]], 0)) if size is None else tf.reshape(
-                tensor, [*head, *tensor.shape[1:]]
+            return (
+                tf.reshape(tensor, tf.concat([head, tf.shape(tensor)[1:]], 0))
+                if size is None
+                else tf.reshape(tensor, [*head, *tensor.shape[1:]])
             )
 
         pieces = tf.nest.map_structure(rows, batch)

@@ -45,9 +45,7 @@ class Job:
         self._reported = (step, now)
         numbers = {name: float(value) for name, value in metrics.items()}
         shown = None if loss is None else float(loss)
-        self._session.link.progress(
-            step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers
-        )
+        self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
         self._events.write(step, {"loss": shown, **numbers})
         if self._session.link.preempted.is_set():
             saved = self.checkpoints.saved_step

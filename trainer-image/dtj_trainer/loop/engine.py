@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.loop.call import Ballot, Call, Called
@@ -190,9 +189,7 @@ class _Run:
             loop.trainee.reset_metrics()
             self.session.link.phase("train")
         self.metrics = metrics
-        self.events.write(
-            self.position.step, {f"epoch/{name}": value for name, value in metrics.items()}
-        )
+        self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
         loop.hooks.epoch_end(epoch, metrics)
         asked = "1" if loop.hooks.wants_stop() else ""

@@ -11,7 +11,7 @@ from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate
 from dtj_trainer.loop.call import Call
 from dtj_trainer.loop.ending import ending
-from dtj_trainer.loop.engine import Hooks, Loop
+from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length

@@ -35,7 +35,7 @@ class KerasModel:
         with _summed_already(self.model.optimizer, self.session.replicas) as self._share:
             yield
 
-    def names(self, strategy: Any, read: Any) -> tuple[str, ...]:
+    def names(self, _strategy: Any, _read: Any) -> tuple[str, ...]:
         return ("loss",)
 
     def step(self, batches: Any) -> Mapping[str, Any]:

@@ -14,13 +14,15 @@ class Trainee(Protocol):
     def tracing(self) -> AbstractContextManager[None]:
         """Held while `step` is traced."""
 
-    def names(self, strategy: Any, read: Callable[[], Any]) -> tuple[str, ...]:
+    def names(self, strategy: Any, read: Callable[[], Any], /) -> tuple[str, ...]:
         """Names of the scalars that a step returns, asked before the loop is traced; `read` reads one update's
-        batches."""
+        batches.
+        """
 
     def step(self, batches: Any) -> Mapping[str, Any]:
         """One update, in replica context, from a tuple of local batches. Returns scalars, each a mean over replicas'
-        own examples."""
+        own examples.
+        """
 
     def metrics(self) -> dict[str, float]:
         """Metrics since the last reset, over all replicas; every process calls it."""
@@ -29,6 +31,7 @@ class Trainee(Protocol):
 
     def settle(self) -> None:
         """Make what replicas hold of their own (moving statistics) equal, before it is saved or evaluated; every
-        process calls it."""
+        process calls it.
+        """
 
     def learning_rate(self) -> float | None: ...

@@ -56,9 +56,7 @@ class Owner:
         note = read_json(self.directory / OWNER)
         if note is not None and note.get("uid", "") == self.uid:
             self._refuse(int(note.get("attempt") or 0))
-        write_json(
-            self.directory / OWNER, {"uid": self.uid, "attempt": self.attempt, "claimed": time.time()}
-        )
+        write_json(self.directory / OWNER, {"uid": self.uid, "attempt": self.attempt, "claimed": time.time()})
 
     def check(self) -> None:
         """Go on only while the claim holds; call it before every commit.
@@ -78,6 +76,4 @@ class Owner:
 
     def _refuse(self, attempt: int) -> None:
         if attempt > self.attempt:
-            raise Fenced(
-                f"attempt {attempt} of this job owns {self.directory}; attempt {self.attempt} writes no more"
-            )
+            raise Fenced(f"attempt {attempt} of this job owns {self.directory}; attempt {self.attempt} writes no more")

@@ -23,7 +23,7 @@ def build(choice: Choice, environment: Environment) -> Any:
     try:
         match choice.type:
             case "OneDevice":
-                return one_device.build(choice)
+                return one_device.build()
             case "Mirrored":
                 return mirrored.build(choice)
             case "MultiWorkerMirrored":

@@ -32,7 +32,7 @@ def _communication(tf: Any, choice: Choice) -> Any:
     told = choice.options.get("communication") or {}
     name = str(told.get("implementation") or "Auto")
     if name == "NCCL" and not tf.config.list_physical_devices("GPU"):
-        raise PreflightFailed("NCCL needs GPUs and there is none here; set communication.implementation to Auto or Ring")
+        raise PreflightFailed("NCCL needs GPUs and there is none here; use Auto or Ring")
     kinds = tf.distribute.experimental.CommunicationImplementation
     known = {"Auto": kinds.AUTO, "Ring": kinds.RING, "NCCL": kinds.NCCL}
     if name not in known:

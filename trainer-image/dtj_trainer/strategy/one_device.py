@@ -2,10 +2,8 @@
 
 from typing import Any
 
-from dtj_trainer.strategy.choice import Choice
 
-
-def build(choice: Choice) -> Any:
+def build() -> Any:
     import tensorflow as tf
 
     gpu = bool(tf.config.list_physical_devices("GPU"))
