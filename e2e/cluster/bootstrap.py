@@ -9,7 +9,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import binaries, cgroups, control_plane, kubeconfig, machine, network, node, scratch_image, volumes
+from e2e.cluster import (
+    binaries,
+    cgroups,
+    control_plane,
+    kubeconfig,
+    machine,
+    network,
+    node,
+    paths,
+    record,
+    scratch_image,
+    volumes,
+)
 from e2e.cluster.api import Api, wait_until
 from e2e.cluster.audit import POLICY
 from e2e.cluster.machine import Machine
@@ -152,7 +164,7 @@ def boot_node(cluster: str, host: NodeHost, computer: Machine) -> None:
     cgroups.make(host.cgroup)
     created = [place for place in MOUNT_POINTS if not place.exists()]
     for place in created:
-        (host.directory.parent / f"made{str(place).replace('/', '.')}").touch()
+        _made(place).touch()
         place.mkdir(parents=True)
     machine.namespaced(computer, network.node_namespace(cluster, host.place.index))
     own = host.directory
@@ -229,9 +241,21 @@ def wait_dns(cluster: str, control: Machine) -> None:
     )
 
 
-def forget_mount_points(directory: Path) -> None:
-    """Remove the mount points that had to be made, unless something else uses them by now."""
+def forget_mount_points(cluster: str) -> None:
+    """Remove the mount points that had to be made, once no other cluster is there.
+
+    Removing a directory takes away what is mounted on it in any other mount namespace: the other
+    cluster's kubelets would go on in this machine's own directory, all in the same one.
+    """
+    if any(name != cluster for name in record.begun()):
+        return
     for place in MOUNT_POINTS:
-        if (directory / f"made{str(place).replace('/', '.')}").exists():
+        if _made(place).exists():
             with contextlib.suppress(OSError):
                 place.rmdir()
+            _made(place).unlink()
+
+
+def _made(place: Path) -> Path:
+    """Says that a mount point was not there before."""
+    return paths.state_root() / f"made{str(place).replace('/', '.')}.lock"

@@ -356,7 +356,7 @@ def _remove(name: str) -> None:
         network.remove(name)
         cgroups.remove(f"dtj-{name}-")
         _unmount_below(home)
-        bootstrap.forget_mount_points(home)
+        bootstrap.forget_mount_points(name)
         if home.exists():
             shutil.rmtree(home)
             with contextlib.suppress(OSError):
