@@ -43,9 +43,8 @@ class Ending:
 
 def prepare(cluster: Cluster, api: Api, images: dict[str, Image]) -> None:
     """Images on every node, the operator installed, an empty claim for the checkpoints."""
-    with phase("images on every node"):
-        for image in images.values():
-            cluster.load_image(image.archive, image.ref)
+    for image in images.values():
+        cluster.load_image(image.archive, image.ref)
     with phase("operator, by helm"):
         chart.install(cluster, images["dtj-operator"].ref)
     with phase("shared volume for the checkpoints"):
