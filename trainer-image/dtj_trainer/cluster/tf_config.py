@@ -91,9 +91,9 @@ def read_tf_config(environment: Mapping[str, str]) -> TfConfig:
     if not isinstance(config, dict):
         raise PreflightFailed("TF_CONFIG is not a JSON object; remove it or let the operator write it")
     cluster = {
-        role: tuple(str(address) for address in addresses)
-        for role, addresses in _object(config, "cluster").items()
-        if _is_list(role, addresses)
+        role: addresses
+        for role, given in _object(config, "cluster").items()
+        if (addresses := _addresses(role, given))
     }
     task = _object(config, "task")
     if not task and not cluster:
@@ -121,10 +121,10 @@ def _object(config: Mapping[str, object], key: str) -> Mapping[str, object]:
     return value
 
 
-def _is_list(role: str, addresses: object) -> bool:
-    if not isinstance(addresses, list):
+def _addresses(role: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, list):
         raise PreflightFailed(f"TF_CONFIG has {role!r} in its cluster that is not a list of addresses")
-    return bool(addresses)
+    return tuple(str(address) for address in given)
 
 
 def _check_address(role: str, address: str) -> None:

@@ -117,7 +117,7 @@ def call(task: Task, host: str, port: int, wire: bytes) -> Answer:
 
 
 def _words(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
+    return str(getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
 
 
 def pass_on(host: str, port: int, path: str, headers: Mapping[str, str]) -> None:

@@ -134,7 +134,7 @@ class Supervision:
         for sock in (self._nursery.control, self._child.sock if self._child else None):
             if sock is not None and sock.fileno() >= 0:
                 wanted.add(sock.fileno())
-        watched = {int(key) for key in self._selector.get_map()}
+        watched = {key.fd for key in self._selector.get_map().values()}
         for descriptor in watched - wanted:
             self._selector.unregister(descriptor)
         for descriptor in wanted - watched:

@@ -35,6 +35,7 @@ def main() -> None:
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     control = socket.socket(fileno=int(sys.argv[1]))
+    sources: list[socket.socket | int] = [control, wake]
     began = time.monotonic()
     for name in PRELOADED:
         _preload(name)
@@ -43,7 +44,7 @@ def main() -> None:
     _say(control, {"ready": round(time.monotonic() - began, 3)})
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select([control, wake], [], [])
+        readable, _, _ = select.select(sources, [], [])
         if wake in readable:
             os.read(wake, 4096)
             _reap(control, children)
