@@ -36,7 +36,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         attempt=_number(labels.get(LABEL_ATTEMPT)),
         created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
         deleted_at=parse_time(meta.get("deletionTimestamp")),
-        phase=status.get("phase") or "Pending",
+        phase=_phase(spec, status),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         ready=ready.get("status") == "True",
@@ -70,6 +70,21 @@ def _controller(references: Iterable[Mapping[str, Any]]) -> str:
         if reference.get("controller"):
             return str(reference.get("uid", ""))
     return ""
+
+
+def _phase(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """The pod's phase; terminal already when all its containers have ended for good.
+
+    A kubelet first reports that the last container has ended, and only later, in a second update,
+    that the pod does not run any more [seen on kubelet 1.35].
+    """
+    phase = str(status.get("phase") or "Pending")
+    if phase != "Running" or spec.get("restartPolicy") != "Never":
+        return phase
+    ends = [_terminated((one.get("state") or {}).get("terminated")) for one in status.get("containerStatuses") or ()]
+    if not ends or None in ends:
+        return phase
+    return "Failed" if any(end.exit_code for end in ends if end) else "Succeeded"
 
 
 def _container(raw: Mapping[str, Any]) -> Container:
