@@ -41,7 +41,7 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     before = optimizer._learning_rate if _has_schedule(optimizer) else None  # noqa: SLF001 - the property calls it
     rate = None if before is not None else float(optimizer.learning_rate.numpy())
 
-    class WarmUp(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc] # Keras has no types
+    class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
         def __call__(self, step: Any) -> Any:
             base = before(step) if before is not None else tf.constant(rate, tf.float32)
             share = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1.0) / float(warm_up_steps))

@@ -132,7 +132,7 @@ class _Held:
 
         held = self
 
-        class State(tf.train.experimental.PythonState):  # type: ignore[misc] # TensorFlow has no types
+        class State(tf.train.experimental.PythonState):
             def serialize(self) -> str:
                 return position.text(held.place)
 
