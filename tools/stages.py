@@ -70,7 +70,7 @@ CHECK = (
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", "-m", QUICK),
+    pytest("quick", "-q", "--durations=5", "-m", QUICK),
 )
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
 TEST = (*CHECK, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
