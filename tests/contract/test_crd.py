@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ names = (f"job-{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
-def api(api_plane: Plane) -> Iterator[Api]:
+def api(api_plane: Plane) -> Api:
     """The API server with our definition in it."""
     server = api_plane.api
     api_plane.namespace(NAMESPACE)
@@ -364,7 +363,7 @@ def test_managed_by_never_changes(api: Api):
 
 def test_a_role_cannot_be_removed_while_the_job_runs(api: Api):
     path = started(api, replicaSpecs={"worker": role(), "evaluator": role()})
-    with pytest.raises(ApiError, match="Of replicaSpecs only worker.replicas"):
+    with pytest.raises(ApiError, match=r"Of replicaSpecs only worker\.replicas"):
         api.patch(path, {"spec": {"replicaSpecs": {"evaluator": None}}})
 
 

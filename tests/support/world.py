@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.names import ConditionType, Role
 from dtj_operator.api.resource import Job
 from dtj_operator.api.status import JobStatus
 from dtj_operator.build.pod import build_pod
@@ -62,9 +63,7 @@ def failed(
         "end": {"exitCode": exit_code, "reason": reason, "message": message},
     }
     if disruption:
-        change["conditions"] = [
-            {"type": "DisruptionTarget", "status": "True", "reason": disruption}
-        ]
+        change["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": disruption}]
     if pod_reason:
         change["reason"] = pod_reason
     return change
@@ -72,11 +71,7 @@ def failed(
 
 def told(exit_class: str, exit_code: int, **more: Any) -> Change:
     """A pod whose main container ended with our trainer's termination message."""
-    import json
-
-    return failed(
-        exit_code, message=json.dumps({"class": exit_class, "exitCode": exit_code, **more})
-    )
+    return failed(exit_code, message=json.dumps({"class": exit_class, "exitCode": exit_code, **more}))
 
 
 def evicted(reason: str = "Evicted") -> Change:
@@ -146,11 +141,11 @@ class Outcome:
     @property
     def creates(self) -> list[str]:
         """Names of pods to create."""
-        return [
-            f"{self.job_name}-{a.role}-{a.index}"
-            for a in self.plan.actions
-            if isinstance(a, CreatePod)
-        ]
+        return [f"{self.job_name}-{a.role}-{a.index}" for a in self.plan.actions if isinstance(a, CreatePod)]
+
+    def restarts_of(self, role: str) -> int:
+        """How many pods of the role were replaced or restarted."""
+        return self.status.replica_statuses[Role(role)].restarts
 
     @property
     def deletes(self) -> list[str]:
@@ -170,6 +165,10 @@ class Outcome:
     def has(self, kind: type[Action]) -> bool:
         """Whether the plan has an action of that type."""
         return any(isinstance(action, kind) for action in self.plan.actions)
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is True."""
+        return self.status.holds(ConditionType(condition))
 
     def true(self) -> set[str]:
         """Types of the conditions that hold."""
@@ -307,8 +306,15 @@ class World:
             outcome = self.act()
             if not outcome.plan.actions and self.writes == writes:
                 return self
-        msg = f"not settled after {passes} passes: {outcome.plan}"
-        raise AssertionError(msg)
+        raise AssertionError(f"not settled after {passes} passes: {self.decide().plan}")
+
+    def holds(self, condition: str) -> bool:
+        """Whether a condition is True."""
+        return self.status.holds(ConditionType(condition))
+
+    def restarts_of(self, role: str) -> int:
+        """How many pods of the role were replaced or restarted."""
+        return self.status.replica_statuses[Role(role)].restarts
 
     def running(self) -> Self:
         """Started, all pods Ready."""
@@ -377,7 +383,7 @@ class World:
             status["containerStatuses"] = [container]
 
 
-def job(name: str = "train", **replicas: int | dict[str, Any]) -> World:
+def job(name: str = "train", /, **replicas: Any) -> World:
     """A job: `job(worker=2, ps=1)`, or `job(worker={"replicas": 2, "restartPolicy": "Never"})`."""
     specs = {}
     for role, wanted in replicas.items():

@@ -51,7 +51,8 @@ class Job:
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Job:
         """Read the API's JSON. Never raises for an object that the API server has accepted: a
-        spec that an older schema let through ends up in `problem`."""
+        spec that an older schema let through ends up in `problem`.
+        """
         meta = raw.get("metadata") or {}
         problem, status_readable = "", True
         try:

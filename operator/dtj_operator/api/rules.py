@@ -45,10 +45,7 @@ _MAIN = (
     "(c.name == self.replicaSpecs[r].template.spec.containers[0].name && "
     "!self.replicaSpecs[r].template.spec.containers.exists(d, has(d.name) && d.name == 'tensorflow'))))"
 )
-_CONTAINERS = (
-    "has(self.replicaSpecs[r].template.spec) && "
-    "has(self.replicaSpecs[r].template.spec.containers)"
-)
+_CONTAINERS = "has(self.replicaSpecs[r].template.spec) && has(self.replicaSpecs[r].template.spec.containers)"
 
 SPEC_RULES = (
     Rule(
@@ -64,13 +61,11 @@ SPEC_RULES = (
     ),
     Rule(
         f"{_count('chief')} <= 1",
-        "There is at most one chief: set replicaSpecs.chief.replicas to 1 and make the others "
-        "workers.",
+        "There is at most one chief: set replicaSpecs.chief.replicas to 1 and make the others workers.",
         ".replicaSpecs",
     ),
     Rule(
-        f"{_TYPE} != 'ParameterServer' || ({_count('chief')} > 0 && {_has('worker')} && "
-        f"{_count('ps')} > 0)",
+        f"{_TYPE} != 'ParameterServer' || ({_count('chief')} > 0 && {_has('worker')} && {_count('ps')} > 0)",
         "ParameterServer needs a chief, worker and ps: add the missing one of "
         "replicaSpecs.chief, .worker and .ps, or use strategy.type None.",
         ".replicaSpecs",
@@ -95,8 +90,7 @@ SPEC_RULES = (
     ),
     Rule(
         f"self.strategy.crossDeviceOps == 'Auto' || {_TYPE} in ['Auto', 'Mirrored']",
-        "strategy.crossDeviceOps is for Mirrored only: remove it, or set strategy.type to "
-        "Mirrored.",
+        "strategy.crossDeviceOps is for Mirrored only: remove it, or set strategy.type to Mirrored.",
         ".strategy.crossDeviceOps",
     ),
     Rule(
@@ -110,19 +104,16 @@ SPEC_RULES = (
     ),
     Rule(
         f"!has(self.strategy.variablePartitioner) || {_TYPE} in ['Auto', 'ParameterServer']",
-        "strategy.variablePartitioner is for ParameterServer only: remove it, or set "
-        "strategy.type to ParameterServer.",
+        "strategy.variablePartitioner is for ParameterServer only: remove it, or set strategy.type to ParameterServer.",
         ".strategy.type",
     ),
     Rule(
-        "self.replicaSpecs.all(r, !(r in ['chief', 'worker']) || "
-        "self.replicaSpecs[r].restartPolicy != 'Always')",
+        "self.replicaSpecs.all(r, !(r in ['chief', 'worker']) || self.replicaSpecs[r].restartPolicy != 'Always')",
         "restartPolicy Always is for ps and evaluator only: use OnFailure for chief and worker.",
         ".replicaSpecs",
     ),
     Rule(
-        f"self.replicaSpecs.all(r, {_CONTAINERS} && "
-        "size(self.replicaSpecs[r].template.spec.containers) > 0)",
+        f"self.replicaSpecs.all(r, {_CONTAINERS} && size(self.replicaSpecs[r].template.spec.containers) > 0)",
         "A template has no container: add one to template.spec.containers of every role.",
         ".replicaSpecs",
     ),
@@ -150,15 +141,12 @@ SPEC_RULES = (
     ),
     Rule(
         "self.failurePolicy.backoff.maxSeconds >= self.failurePolicy.backoff.initialSeconds",
-        "failurePolicy.backoff.maxSeconds is smaller than initialSeconds: raise it, or lower "
-        "initialSeconds.",
+        "failurePolicy.backoff.maxSeconds is smaller than initialSeconds: raise it, or lower initialSeconds.",
         ".failurePolicy.backoff.maxSeconds",
     ),
     Rule(
-        "size(self.checkpoint.persistentVolumeClaim) == 0 || "
-        "self.checkpoint.directory.startsWith('/')",
-        "checkpoint.persistentVolumeClaim is mounted at checkpoint.directory: set directory to "
-        "an absolute path.",
+        "size(self.checkpoint.persistentVolumeClaim) == 0 || self.checkpoint.directory.startsWith('/')",
+        "checkpoint.persistentVolumeClaim is mounted at checkpoint.directory: set directory to an absolute path.",
         ".checkpoint.directory",
     ),
 )
@@ -187,8 +175,7 @@ def _fixed(field: str, *, optional: bool = False) -> Rule:
 JOB_RULES = (
     Rule(
         "size(self.metadata.name) <= 40",
-        "The name is longer than 40 characters, and the names of the pods would not fit: choose "
-        "a shorter one.",
+        "The name is longer than 40 characters, and the names of the pods would not fit: choose a shorter one.",
     ),
     _fixed("strategy"),
     _fixed("mainContainer"),

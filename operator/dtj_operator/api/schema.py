@@ -43,8 +43,7 @@ def _convert(node: Schema, definitions: dict[str, Schema], path: str) -> Schema:
     schema: Schema = {key: node[key] for key in KEPT if key in node}
     if "properties" in node:
         schema["properties"] = {
-            name: _convert(child, definitions, f"{path}.{name}")
-            for name, child in node["properties"].items()
+            name: _convert(child, definitions, f"{path}.{name}") for name, child in node["properties"].items()
         }
     if "required" in node:
         schema["required"] = sorted(node["required"])
@@ -52,9 +51,7 @@ def _convert(node: Schema, definitions: dict[str, Schema], path: str) -> Schema:
         schema["items"] = _convert(node["items"], definitions, f"{path}[]")
         schema["x-kubernetes-list-type"] = "atomic"
     elif isinstance(node.get("additionalProperties"), dict):
-        schema["additionalProperties"] = _convert(
-            node["additionalProperties"], definitions, f"{path}{{}}"
-        )
+        schema["additionalProperties"] = _convert(node["additionalProperties"], definitions, f"{path}{{}}")
     elif schema.get("type") == "object" and "properties" not in schema:
         schema["x-kubernetes-preserve-unknown-fields"] = True
     if schema.get("type") == "integer":

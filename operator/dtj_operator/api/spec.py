@@ -40,15 +40,13 @@ class Communication(WireModel):
         0,
         ge=0,
         le=SECONDS_MAX,
-        description="Seconds after which a collective operation is given up; 0 relies on "
-        "heartbeats alone.",
+        description="Seconds after which a collective operation is given up; 0 relies on heartbeats alone.",
     )
     bytes_per_pack: int = Field(
         0,
         ge=0,
         le=SECONDS_MAX,
-        description="Size in bytes of the packs into which gradients are batched; 0 lets "
-        "TensorFlow choose.",
+        description="Size in bytes of the packs into which gradients are batched; 0 lets TensorFlow choose.",
     )
 
 
@@ -90,9 +88,7 @@ class Strategy(WireModel):
 class ReplicaSpec(WireModel):
     """One role of the job."""
 
-    replicas: int = Field(
-        1, ge=0, le=COUNT_MAX, description="Number of pods of this role; at most 1 for chief."
-    )
+    replicas: int = Field(1, ge=0, le=COUNT_MAX, description="Number of pods of this role; at most 1 for chief.")
     restart_policy: RestartPolicy = Field(
         RestartPolicy.ON_FAILURE,
         description="What a failure leads to. OnFailure: the operator replaces the pod. Always: "
@@ -116,8 +112,7 @@ class SuccessPolicy(WireModel):
         0,
         ge=0,
         le=SECONDS_MAX,
-        description="How many seconds a succeeded job lets its evaluator end by itself before it "
-        "is stopped.",
+        description="How many seconds a succeeded job lets its evaluator end by itself before it is stopped.",
     )
 
 
@@ -131,9 +126,7 @@ class Backoff(WireModel):
         description="Seconds before the first charged restart; doubles with each further one. 0 "
         "means no waiting at all.",
     )
-    max_seconds: int = Field(
-        300, ge=0, le=SECONDS_MAX, description="The longest waiting time in seconds."
-    )
+    max_seconds: int = Field(300, ge=0, le=SECONDS_MAX, description="The longest waiting time in seconds.")
     reset_after_seconds: int = Field(
         600,
         ge=0,
@@ -158,15 +151,9 @@ class ExitCodes(WireModel):
 class FailureRule(WireModel):
     """What to do about a root cause that looks like this; the first rule that matches wins."""
 
-    name: str = Field(
-        "", max_length=NAME_MAX, description="A name for messages and events, free to choose."
-    )
-    roles: tuple[Role, ...] = Field(
-        (), max_length=4, description="Roles the rule is for; empty means every role."
-    )
-    exit_codes: ExitCodes | None = Field(
-        None, description="Exit codes the rule is for; omitted means every end."
-    )
+    name: str = Field("", max_length=NAME_MAX, description="A name for messages and events, free to choose.")
+    roles: tuple[Role, ...] = Field((), max_length=4, description="Roles the rule is for; empty means every role.")
+    exit_codes: ExitCodes | None = Field(None, description="Exit codes the rule is for; omitted means every end.")
     reasons: tuple[str, ...] = Field(
         (),
         max_length=64,
@@ -176,8 +163,7 @@ class FailureRule(WireModel):
     message_pattern: str = Field(
         "",
         max_length=PATTERN_MAX,
-        description="RE2 expression that has to match somewhere in the termination message; "
-        "empty means every message.",
+        description="RE2 expression that has to match somewhere in the termination message; empty means every message.",
     )
     action: RuleAction = Field(
         description="Ignore restarts as usual and never charges. RestartPod, RestartRole and "
@@ -185,8 +171,7 @@ class FailureRule(WireModel):
     )
     count_towards_limit: bool = Field(
         True,
-        description="Whether the restart counts towards maxRestarts. False restarts free of "
-        "charge, with backoff.",
+        description="Whether the restart counts towards maxRestarts. False restarts free of charge, with backoff.",
     )
 
 
@@ -215,8 +200,7 @@ class FailurePolicy(WireModel):
     rules: tuple[FailureRule, ...] = Field(
         (),
         max_length=32,
-        description="Rules that come before restartPolicy; the first that matches the root cause "
-        "wins.",
+        description="Rules that come before restartPolicy; the first that matches the root cause wins.",
     )
 
 
@@ -232,27 +216,19 @@ class Checkpoint(WireModel):
     persistent_volume_claim: str = Field(
         "",
         max_length=NAME_MAX,
-        description="PersistentVolumeClaim that is mounted at directory in the main container "
-        "of every pod.",
+        description="PersistentVolumeClaim that is mounted at directory in the main container of every pod.",
     )
-    every_steps: int = Field(
-        0, ge=0, le=SECONDS_MAX, description="Steps between two checkpoints; 0 means by time."
-    )
-    every_seconds: int = Field(
-        60, ge=0, le=SECONDS_MAX, description="Seconds between two checkpoints."
-    )
+    every_steps: int = Field(0, ge=0, le=SECONDS_MAX, description="Steps between two checkpoints; 0 means by time.")
+    every_seconds: int = Field(60, ge=0, le=SECONDS_MAX, description="Seconds between two checkpoints.")
     keep: int = Field(3, ge=1, le=COUNT_MAX, description="How many checkpoints are kept.")
 
 
 class JobSpec(WireModel):
     """What the user asks for."""
 
-    strategy: Strategy = Field(
-        Strategy(), description="Which tf.distribute strategy, and how it is tuned."
-    )
+    strategy: Strategy = Field(Strategy(), description="Which tf.distribute strategy, and how it is tuned.")
     replica_specs: dict[Role, ReplicaSpec] = Field(
-        description="The roles of the job: chief, worker, ps, evaluator. At least one of chief "
-        "and worker is needed."
+        description="The roles of the job: chief, worker, ps, evaluator. At least one of chief and worker is needed."
     )
     main_container: str = Field(
         "",
@@ -265,16 +241,11 @@ class JobSpec(WireModel):
         max_length=NAME_MAX,
         description="DNS domain of the cluster, appended to the addresses in TF_CONFIG when set.",
     )
-    success_policy: SuccessPolicy = Field(
-        SuccessPolicy(), description="When the job has succeeded."
-    )
-    failure_policy: FailurePolicy = Field(
-        FailurePolicy(), description="How failures are survived, and for how long."
-    )
+    success_policy: SuccessPolicy = Field(SuccessPolicy(), description="When the job has succeeded.")
+    failure_policy: FailurePolicy = Field(FailurePolicy(), description="How failures are survived, and for how long.")
     suspend: bool = Field(
         False,
-        description="True stops all pods and keeps the job; false starts it again from its last "
-        "checkpoint.",
+        description="True stops all pods and keeps the job; false starts it again from its last checkpoint.",
     )
     managed_by: str = Field(
         "",
@@ -286,8 +257,7 @@ class JobSpec(WireModel):
         None,
         ge=0,
         le=SECONDS_MAX,
-        description="Seconds from startTime after which an unfinished job fails. A resume starts "
-        "the clock anew.",
+        description="Seconds from startTime after which an unfinished job fails. A resume starts the clock anew.",
     )
     start_deadline_seconds: int | None = Field(
         None,
@@ -306,9 +276,7 @@ class JobSpec(WireModel):
         description="Which pods of a finished job are removed: Running the unfinished ones, All "
         "every pod and the service, None nothing.",
     )
-    checkpoint: Checkpoint = Field(
-        Checkpoint(), description="Where and how often the trainer saves its state."
-    )
+    checkpoint: Checkpoint = Field(Checkpoint(), description="Where and how often the trainer saves its state.")
 
     def replicas(self, role: Role) -> int:
         """How many pods of `role` are wanted; 0 when the role is not in the job."""

@@ -40,9 +40,7 @@ class Condition(WireModel):
     """A metav1.Condition."""
 
     type: ConditionType = Field(description="Which aspect of the job this is about.")
-    status: str = Field(
-        description="True, False or Unknown.", json_schema_extra={"enum": ["True", "False", "Unknown"]}
-    )
+    status: str = Field(description="True, False or Unknown.", json_schema_extra={"enum": ["True", "False", "Unknown"]})
     reason: str = Field(description="One word for the last change of status, for programs.")
     message: str = Field("", description="One sentence for people.")
     last_transition_time: Second = Field(description="When status changed last.")
@@ -82,15 +80,12 @@ class Restarts(WireModel):
 class BackoffStatus(WireModel):
     """Where the waiting before restarts stands."""
 
-    consecutive: int = Field(
-        0, description="Restarts in a row that made the waiting longer, since the last reset."
-    )
+    consecutive: int = Field(0, description="Restarts in a row that made the waiting longer, since the last reset.")
     next_attempt_time: Instant | None = Field(None, description="When the next restart is due.")
     free: int = Field(0, description="Restarts free of charge in a row.")
     unproven: int = Field(
         0,
-        description="Restarts free of charge in a row without evidence of a disruption; more "
-        "than 10 are charged.",
+        description="Restarts free of charge in a row without evidence of a disruption; more than 10 are charged.",
     )
     step: int = Field(0, description="Highest training step reported when the row began.")
 
@@ -132,9 +127,7 @@ class OpenIncident(WireModel):
 
     opened_at: Instant = Field(description="When the first failure was seen.")
     root: Root = Field(description="The root cause, so far; final once acted upon.")
-    failed: dict[Role, str] = Field(
-        {}, description="Indexes of the pods that failed within this incident, by role."
-    )
+    failed: dict[Role, str] = Field({}, description="Indexes of the pods that failed within this incident, by role.")
     acted_attempt: int | None = Field(
         None, description="Attempt of the action; not set while the incident waits for it."
     )
@@ -160,25 +153,15 @@ class EvaluatorRestart(WireModel):
 class Ledger(WireModel):
     """What the operator has to remember to go on after a restart of its own."""
 
-    slots: dict[Role, tuple[SlotGroup, ...]] = Field(
-        {}, description="Which attempt each pod has to be of, by role."
-    )
+    slots: dict[Role, tuple[SlotGroup, ...]] = Field({}, description="Which attempt each pod has to be of, by role.")
     incident: OpenIncident | None = Field(None, description="The recovery under way.")
     in_place: dict[Role, dict[int, int]] = Field(
         {}, description="Restarts of containers by the kubelet that were counted, by role and index."
     )
-    evaluators: tuple[EvaluatorRestart, ...] = Field(
-        (), description="Failures of evaluators that were dealt with."
-    )
-    first_pod_time: Second | None = Field(
-        None, description="When the first pod was created, for startDeadlineSeconds."
-    )
-    first_running_time: Second | None = Field(
-        None, description="When the job was Running for the first time."
-    )
-    started: bool = Field(
-        False, description="Whether the job was Running since its last start or resume."
-    )
+    evaluators: tuple[EvaluatorRestart, ...] = Field((), description="Failures of evaluators that were dealt with.")
+    first_pod_time: Second | None = Field(None, description="When the first pod was created, for startDeadlineSeconds.")
+    first_running_time: Second | None = Field(None, description="When the job was Running for the first time.")
+    started: bool = Field(False, description="Whether the job was Running since its last start or resume.")
 
 
 class Progress(WireModel):
@@ -200,36 +183,24 @@ class JobStatus(WireModel):
 
     observed_generation: int = Field(0, description="Generation of the spec that was acted upon.")
     phase: Phase = Field(Phase.PENDING, description="The state in one word, for people.")
-    message: str = Field(
-        "", description="One sentence: what the job waits for, or what happened last."
-    )
+    message: str = Field("", description="One sentence: what the job waits for, or what happened last.")
     workers: str = Field("", description="Ready and wanted pods of chief and workers.")
     conditions: tuple[Condition, ...] = Field((), description="The state, for programs.")
     strategy: StrategyChoice | None = Field(None, description="The strategy in use, and why.")
     spec_hash: str = Field("", description="Hash of the spec the job was started with.")
-    start_time: Second | None = Field(
-        None, description="When the job was started or resumed; not set while suspended."
-    )
+    start_time: Second | None = Field(None, description="When the job was started or resumed; not set while suspended.")
     completion_time: Second | None = Field(None, description="When the job succeeded or failed.")
     replica_statuses: dict[Role, ReplicaStatus] = Field({}, description="Counts by role.")
-    attempt: int = Field(
-        0, description="Goes up with each incident's action, each resume and each scaling."
-    )
+    attempt: int = Field(0, description="Goes up with each incident's action, each resume and each scaling.")
     restarts: Restarts = Field(Restarts(), description="Incidents that were acted upon.")
-    backoff: BackoffStatus = Field(
-        BackoffStatus(), description="Where the waiting before restarts stands."
-    )
-    last_incident: LastIncident | None = Field(
-        None, description="The last incident that was acted upon."
-    )
+    backoff: BackoffStatus = Field(BackoffStatus(), description="Where the waiting before restarts stands.")
+    last_incident: LastIncident | None = Field(None, description="The last incident that was acted upon.")
     completed: dict[Role, tuple[int, ...]] = Field(
         {}, description="Indexes that are done and never run again, by role."
     )
     selector: str = Field("", description="Label selector of the worker pods.")
     progress: Progress | None = Field(None, description="How far the training is.")
-    ledger: Ledger = Field(
-        Ledger(), description="What the operator has to remember; not for people."
-    )
+    ledger: Ledger = Field(Ledger(), description="What the operator has to remember; not for people.")
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of that type, if it was ever set."""

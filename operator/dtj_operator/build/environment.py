@@ -30,9 +30,7 @@ def checkpoint_block(job: Job) -> str:
     return _json(job.spec.checkpoint.model_dump(mode="json", by_alias=True))
 
 
-def variables(
-    job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
-) -> dict[str, str]:
+def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]) -> dict[str, str]:
     """Our variables by name; TF_CONFIG among them when the job has more than one pod."""
     ours = {
         Environment.JOB: job.name,
@@ -51,9 +49,7 @@ def variables(
     return result
 
 
-def merged(
-    theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def merged(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
     """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
     kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
     return [{"name": name, "value": value} for name, value in ours.items()] + kept

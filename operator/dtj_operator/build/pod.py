@@ -64,18 +64,10 @@ def overridden(job: Job) -> list[str]:
         if spec.get("restartPolicy") not in {None, "", pod_restart_policy(replica)}:
             lost.append(f"{role}: restartPolicy {spec['restartPolicy']}")
         reserved = pod_labels(job, role, 0, 0).keys()
-        lost += [
-            f"{role}: label {label}"
-            for label in metadata.get("labels") or {}
-            if label in reserved
-        ]
+        lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved]
         main = main_container(job.spec, replica.template)
         ours = variables(job, role, 0, 0, main)
-        lost += [
-            f"{role}: env {entry['name']}"
-            for entry in main.get("env") or []
-            if entry.get("name") in ours
-        ]
+        lost += [f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in ours]
     return lost
 
 

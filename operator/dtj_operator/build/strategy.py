@@ -25,14 +25,8 @@ def choose_strategy(spec: JobSpec) -> StrategyChoice:
     if ps:
         return StrategyChoice(type=StrategyType.PARAMETER_SERVER, reason=_count(ps, "ps pod"))
     if chiefs + workers > 1:
-        parts = [
-            _count(number, noun)
-            for number, noun in ((chiefs, "chief pod"), (workers, "worker pod"))
-            if number
-        ]
-        return StrategyChoice(
-            type=StrategyType.MULTI_WORKER_MIRRORED, reason=" and ".join(parts)
-        )
+        parts = [_count(number, noun) for number, noun in ((chiefs, "chief pod"), (workers, "worker pod")) if number]
+        return StrategyChoice(type=StrategyType.MULTI_WORKER_MIRRORED, reason=" and ".join(parts))
     replica = spec.replica_specs.get(Role.CHIEF if chiefs else Role.WORKER)
     devices = pod_gpus(replica.template) if replica else 0
     if devices > 1:

@@ -51,8 +51,6 @@ def without_checkpoints(draft: Draft) -> bool:
 
 
 def _shape(draft: Draft) -> str:
-    roles = ", ".join(
-        f"{replica.replicas} {role}" for role, replica in draft.spec.replica_specs.items()
-    )
+    roles = ", ".join(f"{replica.replicas} {role}" for role, replica in draft.spec.replica_specs.items())
     chosen = draft.strategy
     return f"{roles}; strategy {chosen.type} ({chosen.reason})" if chosen else roles

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import CleanPodPolicy, ConditionType, Role
-from dtj_operator.domain.plan import DeleteJob, DeleteService
 from dtj_operator.domain.draft import TERMINAL
+from dtj_operator.domain.plan import DeleteJob, DeleteService
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -48,11 +48,7 @@ def _evaluators_waited_for(draft: Draft) -> list[Pod]:
     seconds = draft.spec.success_policy.wait_for_evaluator_seconds
     if not (seconds and draft.completion_time and draft.holds(ConditionType.SUCCEEDED)):
         return []
-    unfinished = [
-        pod
-        for slot, pod in draft.pods.items()
-        if slot.role is Role.EVALUATOR and pod.phase not in TERMINAL
-    ]
+    unfinished = [pod for slot, pod in draft.pods.items() if slot.role is Role.EVALUATOR and pod.phase not in TERMINAL]
     ends = draft.completion_time + timedelta(seconds=seconds)
     if not unfinished or draft.now >= ends:
         return []
@@ -62,7 +58,8 @@ def _evaluators_waited_for(draft: Draft) -> list[Pod]:
 
 def _expire(draft: Draft, waiting: list[Pod]) -> None:
     """The job itself goes `ttlSecondsAfterFinished` after its end, but not while suspended and
-    not while an evaluator is waited for."""
+    not while an evaluator is waited for.
+    """
     seconds = draft.spec.ttl_seconds_after_finished
     if seconds is None or draft.completion_time is None or draft.spec.suspend or waiting:
         return

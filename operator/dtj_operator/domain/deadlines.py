@@ -45,6 +45,5 @@ def past_start_deadline(draft: Draft) -> Verdict | None:
     return fail_job(
         draft,
         Reason.START_DEADLINE_EXCEEDED,
-        f"The job was not Running {seconds} s after its first pod was created "
-        f"(startDeadlineSeconds): {draft.message}",
+        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {draft.message}",
     )

@@ -109,13 +109,9 @@ class Draft:
         self.incident: OpenIncident | None = ledger.incident
         self.last_incident = before.last_incident
         self.restarts, self.backoff = before.restarts, before.backoff
-        self.completed = {
-            Slot(role, index) for role, indexes in before.completed.items() for index in indexes
-        }
+        self.completed = {Slot(role, index) for role, indexes in before.completed.items() for index in indexes}
         self.in_place = {
-            Slot(role, index): count
-            for role, counts in ledger.in_place.items()
-            for index, count in counts.items()
+            Slot(role, index): count for role, counts in ledger.in_place.items() for index, count in counts.items()
         }
         self.evaluators = {one.index: one for one in ledger.evaluators}
         self.role_restarts = {r: s.restarts for r, s in before.replica_statuses.items()}

@@ -112,7 +112,8 @@ def rejected(pod_reason: str) -> bool:
 
 def ended(pod: Pod, main: str) -> Terminated | None:
     """How the pod's main container ended, if it has; for a failed pod whose main container
-    never ran, how the container ended that stands for it (an init container, for instance)."""
+    never ran, how the container ended that stands for it (an init container, for instance).
+    """
     container = _named(pod, main)
     if container and container.terminated:
         return container.terminated
@@ -155,7 +156,7 @@ VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
 """A pod that had been seen and is no more."""
 
 
-def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911 - a table, first match wins
+def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a table, first match wins
     """The cause of one failure, first match."""
     code, told = failure.exit_code, failure.exit_class
     bare = not told and not failure.evidence
@@ -163,11 +164,7 @@ def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911 - a table, first
         return Cause.OUT_OF_MEMORY
     if told == ExitClass.USER_ERROR:
         return Cause.USER_ERROR
-    if (
-        failure.node_lost
-        or failure.pod_reason == "NodeLost"
-        or failure.disruption in NODE_LOSS_DISRUPTIONS
-    ):
+    if failure.node_lost or failure.pod_reason == "NodeLost" or failure.disruption in NODE_LOSS_DISRUPTIONS:
         return Cause.NODE_LOST
     if (
         failure.disruption == "PreemptionByScheduler"
@@ -222,11 +219,7 @@ def rank_of(failure: Failure) -> int:
 
 
 def _signal(code: int | None) -> bool:
-    return (
-        code is not None
-        and FIRST_SIGNAL < code <= LAST_SIGNAL
-        and code not in {ABORTED, SEGMENTATION_FAULT}
-    )
+    return code is not None and FIRST_SIGNAL < code <= LAST_SIGNAL and code not in {ABORTED, SEGMENTATION_FAULT}
 
 
 def _named(pod: Pod, name: str) -> Container | None:

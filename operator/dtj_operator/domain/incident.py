@@ -11,27 +11,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, RestartPolicy, Role
-from dtj_operator.api.status import LastIncident, OpenIncident, Root
+from dtj_operator.api.status import LastIncident, OpenIncident
 from dtj_operator.domain.failure import (
     VANISHED,
     Failure,
     cause_of,
     describe,
     ended,
-    rank_of,
-    standing_of,
 )
-from dtj_operator.domain.judgement import Judgement, describe_root, judge, row, rule_of
-from dtj_operator.domain.progress import highest_step
-from dtj_operator.domain.rules import matching_rule
+from dtj_operator.domain.judgement import Judgement, describe_root, judge, rule_of
 from dtj_operator.domain.scope import replaced, scope_of
 from dtj_operator.domain.slots import read_indexes, write_indexes
 from dtj_operator.domain.success import fail_job
+from dtj_operator.domain.tally import root_of, tally
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
     from dtj_operator.domain.slots import Slot
     from dtj_operator.domain.verdict import Verdict
+
+NAMED = 5
+"""So many replaced pods are named in an event."""
 
 
 def recovering(draft: Draft) -> Verdict | None:
@@ -80,7 +80,7 @@ def _take_in(draft: Draft, slot: Slot, failure: Failure) -> Verdict | None:
 def _open(draft: Draft, slot: Slot, failure: Failure) -> None:
     draft.incident = OpenIncident(
         opened_at=draft.now,
-        root=_root(draft, slot, failure),
+        root=root_of(draft, slot, failure),
         failed=write_indexes([slot]),
     )
     _announce(draft, slot, failure)
@@ -92,7 +92,7 @@ def _join(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) ->
     known = slot in failed
     if known and not (failure.disruption or failure.node_lost):
         return
-    root = _root(draft, slot, failure)
+    root = root_of(draft, slot, failure)
     if (root.rank, root.at) < (incident.root.rank, incident.root.at):
         incident = incident.model_copy(update={"root": root})
     if not known:
@@ -101,9 +101,7 @@ def _join(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) ->
     draft.incident = incident
 
 
-def _follow(
-    draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure
-) -> Verdict | None:
+def _follow(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> Verdict | None:
     """A survivor that fell after the action: replaced within the incident, free of charge."""
     root = incident.root
     _announce(draft, slot, failure)
@@ -113,7 +111,7 @@ def _follow(
         and not failure.evidence
         and root.rule is None
     ):
-        own = _root(draft, slot, failure)
+        own = root_of(draft, slot, failure)
         judged = judge(draft, own, {slot})
         if judged.fails is not None:
             return fail_job(draft, judged.fails, judged.message)
@@ -154,9 +152,9 @@ def _act(draft: Draft, incident: OpenIncident, judged: Judgement, failed: set[Sl
             draft.count_restart(slot.role)
         draft.renew(slot)
     told = describe_root(draft, root)
-    names = ", ".join(str(slot) for slot in targets[:5]) + (" …" if len(targets) > 5 else "")
+    names = ", ".join(str(slot) for slot in targets[:NAMED]) + " …" * (len(targets) > NAMED)
     cost = "charged" if judged.charged else "free of charge"
-    _count(draft, judged, root)
+    tally(draft, judged, root)
     draft.incident = incident.model_copy(update={"acted_attempt": draft.attempt})
     draft.last_incident = LastIncident(
         time=incident.opened_at,
@@ -176,55 +174,11 @@ def _act(draft: Draft, incident: OpenIncident, judged: Judgement, failed: set[Sl
     )
 
 
-def _count(draft: Draft, judged: Judgement, root: Root) -> None:
-    """One more incident was acted upon."""
-    before, so_far = draft.restarts, row(draft, root)
-    draft.restarts = before.model_copy(
-        update={
-            "total": before.total + 1,
-            "charged": before.charged + judged.charged,
-            "by_cause": before.by_cause | {root.cause: before.by_cause.get(root.cause, 0) + 1},
-        }
-    )
-    unproven = root.standing == "Unproven"
-    draft.backoff = draft.backoff.model_copy(
-        update={
-            "consecutive": draft.backoff.consecutive + judged.lengthens,
-            "next_attempt_time": None,
-            "free": so_far.free + (not judged.charged),
-            "unproven": so_far.unproven + unproven,
-            "step": max(draft.backoff.step, highest_step(draft), root.step),
-        }
-    )
-
-
-def _root(draft: Draft, slot: Slot, failure: Failure) -> Root:
-    pod = draft.pods.get(slot)
-    return Root(
-        role=slot.role,
-        index=slot.index,
-        node=failure.node or (pod.node if pod else ""),
-        exit_code=failure.exit_code,
-        cause=cause_of(failure),
-        evidence=failure.evidence,
-        rank=rank_of(failure),
-        standing=str(standing_of(failure)),
-        rule=matching_rule(draft.spec.failure_policy.rules, slot.role, failure),
-        step=max(0, failure.step),
-        at=min(failure.at or draft.now, draft.now),
-        message=failure.words,
-    )
-
-
 def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
     """One event for each failed pod."""
     name = draft.pod_name(slot)
     where = f" on node {failure.node}" if failure.node else ""
-    if failure.exit_code is None:
-        how = "is lost"
-    else:
-        how = f"failed with exit code {failure.exit_code}"
+    code = failure.exit_code
+    how = "is lost" if code is None else f"failed with exit code {code}"
     words = f": {failure.words}" if failure.words else ""
-    draft.warn(
-        EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}"
-    )
+    draft.warn(EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}")

@@ -61,9 +61,7 @@ def judge(draft: Draft, root: Root, failed: set[Slot]) -> Judgement:
     charged = _charged(root, rule, so_far)
     fails, message = _ending(draft, root, rule, failed, charged=charged)
     # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
-    lengthens = charged or (
-        rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit
-    )
+    lengthens = charged or (rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit)
     backoff = draft.spec.failure_policy.backoff
     initial = timedelta(seconds=backoff.initial_seconds)
     if fails is not None:

@@ -14,7 +14,7 @@ from dtj_operator.domain.troubles import retry_time, trouble_with
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
-    from dtj_operator.domain.slots import Slot
+    from dtj_operator.domain.slots import Slot, SlotRecord
 
 
 def membership(draft: Draft) -> None:
@@ -29,13 +29,16 @@ def membership(draft: Draft) -> None:
     for slot, record in draft.slots.items():
         if slot in draft.completed:
             continue
-        pod = draft.pods.get(slot)
-        if pod is None:
-            free = not record.seen
-        else:
-            free = draft.current(slot) is None and draft.remove(pod)
-        if free and service_stands and not draft.held:
+        if _vacant(draft, slot, record) and service_stands and not draft.held:
             _create(draft, slot)
+
+
+def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
+    """Whether the slot waits for its pod; a pod of an older attempt has to go first."""
+    pod = draft.pods.get(slot)
+    if pod is None:
+        return not record.seen
+    return draft.current(slot) is None and draft.remove(pod)
 
 
 def _create(draft: Draft, slot: Slot) -> None:

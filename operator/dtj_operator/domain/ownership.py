@@ -10,5 +10,6 @@ if TYPE_CHECKING:
 
 def hands_off(job: Job) -> bool:
     """No pods, no status, no events: somebody else manages the job, it is being deleted (the
-    garbage collector follows the owner references), or its status cannot be understood."""
+    garbage collector follows the owner references), or its status cannot be understood.
+    """
     return not job.managed_here or job.deleted_at is not None or not job.status_readable

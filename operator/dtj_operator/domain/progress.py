@@ -62,16 +62,12 @@ def read_progress(answer: dict[str, Any], now: datetime) -> Progress | None:
     """
     whole = {name: answer.get(name) for name in ("step", "totalSteps", "lastCheckpointStep")}
     real = ("epoch", "stepsPerSecond", "examplesPerSecond", "loss")
-    values: dict[str, Any] = {
-        name: value for name, value in whole.items() if type(value) is int and 0 <= value < 2**53
-    }
+    values: dict[str, Any] = {name: value for name, value in whole.items() if type(value) is int and 0 <= value < 2**53}
     values |= {name: float(answer[name]) for name in real if _finite(answer.get(name))}
     metrics = answer.get("metrics")
     if isinstance(metrics, dict):
         values["metrics"] = {
-            str(name)[:63]: float(value)
-            for name, value in list(metrics.items())[:METRICS_KEPT]
-            if _finite(value)
+            str(name)[:63]: float(value) for name, value in list(metrics.items())[:METRICS_KEPT] if _finite(value)
         }
     if not values:
         return None

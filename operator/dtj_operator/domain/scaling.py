@@ -52,9 +52,7 @@ def scaled(draft: Draft) -> None:
         if slot not in wanted:
             del draft.in_place[slot]
     draft.evaluators = {
-        index: one
-        for index, one in draft.evaluators.items()
-        if index < draft.spec.replicas(Role.EVALUATOR)
+        index: one for index, one in draft.evaluators.items() if index < draft.spec.replicas(Role.EVALUATOR)
     }
     sizes = ", ".join(f"{r.replicas} {role}" for role, r in draft.spec.replica_specs.items())
     message = f"The job now has {sizes}, attempt {draft.attempt}."
@@ -72,11 +70,7 @@ def _re_created(draft: Draft, before: StrategyType | None) -> list[Slot]:
         roles = {Role.CHIEF}
     else:
         roles = set()
-    return [
-        slot
-        for slot in draft.wanted
-        if slot.role in roles and slot in draft.slots and slot not in draft.completed
-    ]
+    return [slot for slot in draft.wanted if slot.role in roles and slot in draft.slots and slot not in draft.completed]
 
 
 def _planned_restart(draft: Draft, first: Slot, message: str) -> None:
@@ -102,7 +96,5 @@ def _planned_restart(draft: Draft, first: Slot, message: str) -> None:
         ),
         acted_attempt=draft.attempt,
     )
-    draft.last_incident = LastIncident(
-        time=draft.now, cause=Cause.SCALED, message=message, action="Scaled"
-    )
+    draft.last_incident = LastIncident(time=draft.now, cause=Cause.SCALED, message=message, action="Scaled")
     draft.set_true(ConditionType.RESTARTING, Reason.SCALED, message)

@@ -22,7 +22,7 @@ class Slot(NamedTuple):
     """One place for one pod."""
 
     role: Role
-    index: int
+    index: int  # type: ignore[assignment]  # the API's word for it; tuple.index is not used
 
     def __str__(self) -> str:
         return f"{self.role}-{self.index}"

@@ -19,11 +19,7 @@ def is_up(draft: Draft, slot: Slot) -> bool:
         return True
     pod = draft.current(slot)
     return (
-        pod is not None
-        and pod.ready
-        and pod.phase == "Running"
-        and pod.deleted_at is None
-        and not draft.node_lost(pod)
+        pod is not None and pod.ready and pod.phase == "Running" and pod.deleted_at is None and not draft.node_lost(pod)
     )
 
 

@@ -38,9 +38,7 @@ def succeeded(draft: Draft) -> Verdict | None:
     first = success_slot(draft)
     if first is None:
         return None
-    serving_workers = (
-        draft.strategy is not None and draft.strategy.type is StrategyType.PARAMETER_SERVER
-    )
+    serving_workers = draft.strategy is not None and draft.strategy.type is StrategyType.PARAMETER_SERVER
     if draft.spec.success_policy.type is SuccessType.ALL_WORKERS and not serving_workers:
         needed = [slot for slot in draft.wanted if slot.role in {Role.CHIEF, Role.WORKER}]
         reason, who = Reason.ALL_WORKERS_SUCCEEDED, "all workers"

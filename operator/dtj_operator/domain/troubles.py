@@ -38,9 +38,7 @@ PULL_FAILURES = frozenset(
         "SignatureValidationFailed",
     }
 )
-CONFIG_FAILURES = frozenset(
-    {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-)
+CONFIG_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
 @dataclass(frozen=True, slots=True)

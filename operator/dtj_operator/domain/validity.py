@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.domain.rules import pattern_problem
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dtj_operator.api.spec import JobSpec
     from dtj_operator.domain.draft import Draft
 
-CHANGEABLE = {
+CHANGEABLE: dict[str, Any] = {
     "suspend": True,
     "ttl_seconds_after_finished": True,
     "active_deadline_seconds": True,
@@ -56,8 +56,10 @@ def _problem(draft: Draft) -> tuple[Reason | None, str]:
     if draft.start_time and draft.spec_hash and spec_hash(draft.spec) != draft.spec_hash:
         return (
             Reason.SPEC_CHANGED,
-            "The spec was changed while the job runs, and no pod is made from it: undo the "
-            "change, or suspend the job and resume it to start with the new spec.",
+            (
+                "The spec was changed while the job runs, and no pod is made from it: undo the "
+                "change, or suspend the job and resume it to start with the new spec."
+            ),
         )
     for trouble in draft.snapshot.troubles:
         if trouble.kind is TroubleKind.INVALID:

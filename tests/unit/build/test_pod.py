@@ -98,7 +98,9 @@ def test_unknown_fields_are_kept_and_the_template_is_not_changed():
 def test_the_environment_says_who_the_pod_is():
     built = pod(job(worker={"replicas": 2, "template": gpus(2)}).spec(strategy={"type": "Auto"}), index=1)
     values = environment(built)
-    assert {name: values[name] for name in list(values) if name not in {"TF_CONFIG", "DTJ_STRATEGY", "DTJ_CHECKPOINT"}} == {
+    assert {
+        name: values[name] for name in list(values) if name not in {"TF_CONFIG", "DTJ_STRATEGY", "DTJ_CHECKPOINT"}
+    } == {
         "DTJ_JOB": "train",
         "DTJ_UID": UID,
         "DTJ_NAMESPACE": "team",
@@ -156,9 +158,7 @@ def test_the_claim_is_mounted_once():
     world = job(worker={"template": given}).spec(checkpoint={"persistentVolumeClaim": "claim"})
     assert pod(world)["spec"]["volumes"] == [{"name": "mine", "emptyDir": {}}]
     plain = pod(job(worker=1).spec(checkpoint={"persistentVolumeClaim": "claim"}))
-    assert plain["spec"]["volumes"] == [
-        {"name": "dtj-checkpoint", "persistentVolumeClaim": {"claimName": "claim"}}
-    ]
+    assert plain["spec"]["volumes"] == [{"name": "dtj-checkpoint", "persistentVolumeClaim": {"claimName": "claim"}}]
 
 
 def test_the_termination_message_falls_back_to_the_logs_unless_the_user_says_else():

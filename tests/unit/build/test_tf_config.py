@@ -102,11 +102,7 @@ def test_the_port_named_tf_of_each_role_is_used():
 
 @pytest.mark.trainer
 def test_tensorflow_parses_the_result():
-    cases = [
-        config
-        for replicas, _ in GOLDEN.values()
-        for _, _, config in configured(job(**replicas).job)
-    ]
+    cases = [config for replicas, _ in GOLDEN.values() for _, _, config in configured(job(**replicas).job)]
     program = """
 import json, os, sys
 from tensorflow.python.distribute.cluster_resolver.tfconfig_cluster_resolver import TFConfigClusterResolver

@@ -33,7 +33,7 @@ def test_the_page_prints_the_table():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) > 2 and cells[0][:1].isdigit():
             for part in cells[0].split(","):
-                first, _, last = part.strip().partition("–")
+                first, _, last = part.strip().partition("\N{EN DASH}")
                 for code in range(int(first), int(last or first) + 1):
                     listed.setdefault(code, cells[1])
     assert listed == {code: str(exit_verdict(code)) for code in range(256)}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dtj_operator.api.names import Cause
 from dtj_operator.api.status import Restarts
 from tests.support.world import (
+    Change,
     World,
     done,
     evicted,
@@ -29,7 +32,7 @@ def recovered(world: World) -> World:
     for _ in range(3):
         world.reap().settle().each(ready()).settle()
         check = world.decide().plan.next_check
-        if not world.status.holds("Restarting") or check is None:
+        if not world.holds("Restarting") or check is None:
             return world
         world.later((check - world.now).total_seconds())
     return world
@@ -46,21 +49,21 @@ def test_a_preempted_worker_is_replaced_and_not_charged():
 def test_a_failure_waits_for_the_backoff_and_is_charged():
     world = job(worker=3).running().pod("worker", 1, failed(1, message="boom")).settle()
     assert world.status.restarts.total == 0
-    assert world.status.holds("Restarting")
-    assert not world.status.holds("Running")
+    assert world.holds("Restarting")
+    assert not world.holds("Running")
     assert world.decide().plan.next_check == world.now.replace(second=1)
     outcome = world.later(1).act()
     assert outcome.creates == outcome.deletes == ["train-worker-1"]
     assert outcome.status.attempt == 1
     assert outcome.status.restarts == Restarts(total=1, charged=1, by_cause={Cause.USER_ERROR: 1})
-    assert outcome.status.replica_statuses["worker"].restarts == 1
+    assert outcome.restarts_of("worker") == 1
     world.each(ready()).later(4).settle()
     incident = world.status.last_incident
     assert incident is not None
     assert (incident.cause, incident.role, incident.index, incident.exit_code) == ("UserError", "worker", 1, 1)
     assert incident.recovery_seconds == 5
     assert world.seen("Recovered") == ["Recovered from UserError after 5.0 s."]
-    assert world.status.holds("Running")
+    assert world.holds("Running")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +86,7 @@ def test_a_failure_waits_for_the_backoff_and_is_charged():
         (terminating(), "Deleted"),
     ],
 )
-def test_evidence_of_a_disruption_is_free_and_acted_upon_at_once(change: dict, cause: str):
+def test_evidence_of_a_disruption_is_free_and_acted_upon_at_once(change: Change, cause: str):
     world = job(worker=2).running().pod("worker", 1, change)
     status = world.act().status
     assert status.restarts == Restarts(total=1, charged=0, by_cause={Cause(cause): 1})
@@ -116,7 +119,7 @@ def test_evidence_of_a_disruption_is_free_and_acted_upon_at_once(change: dict, c
         (failed(255), "Unknown", 1),
     ],
 )
-def test_causes_and_charges_without_evidence(change: dict, cause: str, charged: int):
+def test_causes_and_charges_without_evidence(change: Change, cause: str, charged: int):
     world = job(worker=2).running().pod("worker", 1, change).settle().later(1).settle()
     assert world.status.restarts == Restarts(total=1, charged=charged, by_cause={Cause(cause): 1})
 
@@ -128,7 +131,7 @@ def test_near_simultaneous_failures_are_one_incident_charged_once():
     assert world.status.last_incident
     assert world.status.last_incident.index == 2
     assert world.status.last_incident.message == "bad data"
-    assert world.status.replica_statuses["worker"].restarts == 2
+    assert world.restarts_of("worker") == 2
     assert world.status.attempt == 1
 
 
@@ -138,7 +141,7 @@ def test_whatever_peers_of_a_free_root_cause_exit_with_is_free():
     assert outcome.creates == ["train-worker-0", "train-worker-2"]
     assert outcome.status.restarts == Restarts(total=1, charged=0, by_cause={Cause.PREEMPTED: 1})
     assert outcome.status.attempt == 1
-    assert outcome.status.replica_statuses["worker"].restarts == 3
+    assert outcome.restarts_of("worker") == 3
 
 
 def test_a_pod_made_by_the_action_that_fails_opens_the_next_incident():
@@ -230,7 +233,7 @@ def test_never_replaces_a_disrupted_pod_and_the_peers_that_fell_with_it():
     world.pod("worker", 1, failed(143, disruption="EvictionByEvictionAPI")).settle()
     world.pod("worker", 0, failed(1)).settle()
     assert world.status.phase == "Restarting"
-    assert world.status.replica_statuses["worker"].restarts == 2
+    assert world.restarts_of("worker") == 2
     assert world.status.restarts.total == 1
 
 
@@ -238,7 +241,7 @@ def test_retryable_code_restarts_under_exit_code():
     world = job(worker=worker("ExitCode")).running().pod("worker", 1, failed(143)).settle()
     outcome = world.later(1).act()
     assert outcome.creates == ["train-worker-1"]
-    assert outcome.status.holds("Restarting")
+    assert outcome.holds("Restarting")
 
 
 def test_permanent_code_under_exit_code_fails_the_job_naming_replica_and_code():
@@ -271,7 +274,7 @@ def test_always_counts_what_the_kubelet_restarts_and_acts_upon_nothing():
     assert outcome.plan.actions == ()
     assert outcome.status.attempt == 0
     assert outcome.status.restarts == Restarts(total=1, charged=1, by_cause={Cause.USER_ERROR: 1})
-    assert outcome.status.replica_statuses["ps"].restarts == 1
+    assert outcome.restarts_of("ps") == 1
     assert world.act().status.restarts.total == 1
     world.pod("ps", 0, restarted(2, 0, reason="Completed")).settle()
     assert world.status.restarts.total == 2
@@ -288,7 +291,7 @@ def test_an_in_place_restart_during_an_incident_belongs_to_it():
     world = job(chief=1, worker=1, ps=worker("Always", 1)).running()
     world.pod("worker", 0, failed(1)).settle().pod("ps", 0, restarted(1, 1)).settle()
     assert world.status.restarts.total == 0
-    assert world.status.replica_statuses["ps"].restarts == 1
+    assert world.restarts_of("ps") == 1
 
 
 def test_a_failed_ps_without_restart_fails_the_job_even_while_the_chief_runs():
@@ -359,7 +362,7 @@ def test_a_synchronous_strategy_replaces_the_lost_worker_and_lets_survivors_re_f
     assert world.act().creates == ["train-worker-1"]
     assert world.each(not_ready()).act().plan.actions == ()
     world.each(ready()).settle()
-    assert world.status.holds("Running")
+    assert world.holds("Running")
 
 
 def test_losing_a_worker_leaves_a_parameter_server_job_alone():
@@ -392,13 +395,13 @@ def test_role_scope_recreates_the_role():
 
 def test_an_evaluator_failure_concerns_nobody_else():
     world = job(worker=1, evaluator=1).running().pod("evaluator", 0, failed(1)).settle()
-    assert world.status.holds("Running")
+    assert world.holds("Running")
     outcome = world.later(1).act()
     assert outcome.creates == ["train-evaluator-0"]
     assert outcome.status.restarts.total == 0
     assert outcome.status.attempt == 0
     assert outcome.status.last_incident is None
-    assert outcome.status.replica_statuses["evaluator"].restarts == 1
+    assert outcome.restarts_of("evaluator") == 1
     world.settle().pod("evaluator", 0, failed(1)).settle()
     assert world.later(1).act().creates == []
     assert world.later(1).act().creates == ["train-evaluator-0"]
@@ -407,7 +410,7 @@ def test_an_evaluator_failure_concerns_nobody_else():
 # Rules
 
 
-def rules(*given: dict) -> dict:
+def rules(*given: dict[str, Any]) -> dict[str, Any]:
     return {"failurePolicy": {"rules": list(given)}}
 
 
