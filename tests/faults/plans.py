@@ -24,8 +24,8 @@ AT_ONCE: Final = 6
 """Worlds that run at the same time: most of a run is waiting."""
 QUIET_SECONDS: Final = 2.5
 """World seconds without any write after which nothing more is expected."""
-SETTLING_SECONDS: Final = 1.0
-"""World seconds from the end state to the last event that tells of it."""
+SETTLING_SECONDS: Final = 2.0
+"""World seconds from the end state to the last event that tells of it, a refusal and its retry included."""
 SPARE_WRITES: Final = 12
 """Writes that a disturbed run may need beyond three times those of the undisturbed one."""
 
@@ -44,7 +44,7 @@ class Disturbance(StrEnum):
 
 
 EVERY_WRITE: Final = (Disturbance.CRASH_BEFORE, Disturbance.CRASH_AFTER, Disturbance.TIMEOUT_AFTER)
-"""What is tried at every single write; the others at every second one."""
+"""What is tried at every single write; the others are tried at every fourth."""
 OTHERS: Final = tuple(how for how in Disturbance if how not in EVERY_WRITE)
 
 
@@ -156,7 +156,7 @@ def _arm(world: World, plan: Plan) -> Callable[[], str]:
         Disturbance.CRASH_INTO_LAG: Cut(after_commit=True, first=world.crash_and_lag),
         Disturbance.MISSED_EVENTS: Meanwhile(world.lose_events, after_commit=True),
         Disturbance.SERVER_ERROR: Answer(500),
-        Disturbance.THROTTLED: too_many_requests(2),
+        Disturbance.THROTTLED: too_many_requests(1),
     }
     at = len(world.writes()) + plan.write
     rule = world.server.faults.on_write(plan.write, outcomes[plan.disturbance], user_agent=USER_AGENT)
@@ -184,7 +184,7 @@ async def run_all(
     plans = [
         Plan(workload, how, at)
         for how in disturbances
-        for at in range(0, len(reference.writes), 1 if how in EVERY_WRITE else 2)
+        for at in range(0, len(reference.writes), 1 if how in EVERY_WRITE else 4)
     ]
     tracebacks = Tracebacks()
     logging.getLogger("dtj_operator").addHandler(tracebacks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -64,9 +65,9 @@ class ApiServer:
         if crd is None or not crd.exists():
             self.create("customresourcedefinitions", _bare_crd(name))
             return
-        loaded = yaml.safe_load(crd.read_text())
+        loaded, schema = _load(crd)
         self.create("customresourcedefinitions", loaded)
-        self.registry.schemas[JOBS.plural] = CustomSchema.of(loaded, JOBS.version)
+        self.registry.schemas[JOBS.plural] = schema
         established = {"conditions": [{"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}]}
         self.patch("customresourcedefinitions", "", name, {"status": established}, subresource="status")
 
@@ -161,6 +162,13 @@ class ApiServer:
     def break_streams(self, plural: str | None = None) -> None:
         """End the watch streams of one kind, or all."""
         self.views.break_off(_kind(plural) if plural else None)
+
+
+@cache
+def _load(crd: Path) -> tuple[Object, CustomSchema]:
+    """Read once per process: parsing takes longer than most tests."""
+    loaded = yaml.safe_load(crd.read_text())
+    return loaded, CustomSchema.of(loaded, JOBS.version)
 
 
 def _kind(plural: str) -> Kind:
