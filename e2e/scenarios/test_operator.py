@@ -77,7 +77,7 @@ def test_steady_state_writes_nothing_but_the_lease(place: Place, record_property
         ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
         ("delete", "namespaces"),
         ("delete", "persistentvolumeclaims"),
-        ("delete", "distributedtrainingjobs.dtj.dev"),
+        ("create", "distributedtrainingjobs.dtj.dev"),
         ("*", "*"),
     ],
 )
