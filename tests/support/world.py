@@ -304,7 +304,7 @@ class World:
         for _ in range(passes):
             writes = self.writes
             outcome = self.act()
-            if not outcome.plan.actions and self.writes == writes:
+            if self.job_deleted or (not outcome.plan.actions and self.writes == writes):
                 return self
         raise AssertionError(f"not settled after {passes} passes: {self.decide().plan}")
 

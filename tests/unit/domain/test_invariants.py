@@ -231,11 +231,11 @@ class AnyWorld(RuleBasedStateMachine):
 
 TestAnyWorld = AnyWorld.TestCase
 TestAnyWorld.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=40, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(world=jobs(), changes=st.lists(st.tuples(st.integers(0, 9), CHANGES), max_size=6))
 def test_a_decision_carried_out_leaves_nothing_to_do(world: World, changes: list[tuple[int, dict[str, Any]]]):
     world.settle()
