@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import TRAINING_ROLES, ConditionType, EventReason, Reason
+from dtj_operator.api.names import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def running_again(draft: Draft) -> None:
         draft.last_incident = draft.last_incident.model_copy(
             update={"recovered_at": draft.now, "recovery_seconds": seconds}
         )
-    message = f"Recovered from {incident.root.cause} after {seconds:.1f} s."
+    cause = incident.root.cause
+    planned = cause is Cause.SCALED
+    message = f"{'Scaled' if planned else f'Recovered from {cause}'} after {seconds:.1f} s."
     draft.set_false(ConditionType.RESTARTING, Reason.RECOVERED, message)
     draft.note(EventReason.RECOVERED, message)

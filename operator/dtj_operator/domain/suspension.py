@@ -22,6 +22,7 @@ def suspended(draft: Draft) -> Verdict | None:
     if not draft.spec.suspend:
         return None
     draft.start_time = None
+    draft.choose_strategy()
     draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
     draft.incident, draft.started = None, False
     draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
