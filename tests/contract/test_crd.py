@@ -32,7 +32,7 @@ def api(api_plane: Plane) -> Api:
     path = f"{DEFINITIONS}/{definition['metadata']['name']}"
 
     def established() -> bool:
-        conditions = server.get(path).get("status", {}).get("conditions", [])
+        conditions = (server.get(path).get("status") or {}).get("conditions") or []
         return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
     wait_until(established, 30, lambda: "the definition was not established")
