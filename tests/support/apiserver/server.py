@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 from functools import cache
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CRD_FILE: Final = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
+
+ACCEPTING_TURNS: Final = 5
+"""Turns of the event loop from an accepted socket to a connection that the web server knows."""
 
 
 def _utc_now() -> datetime:
@@ -90,6 +94,11 @@ class ApiServer:
         self.gc.stop()
         self.views.break_off()
         if self._runner is not None:
+            for site in list(self._runner.sites):
+                await site.stop()
+            # Connections that were accepted just before are only now handed to aiohttp, which then closes them.
+            for _ in range(ACCEPTING_TURNS):
+                await asyncio.sleep(0)
             await self._runner.cleanup()
 
     def kubeconfig(self, path: Path, *, token: str = "admin", namespace: str = "default") -> Path:
