@@ -54,6 +54,8 @@ class Environment:
     deterministic: bool = False
     heartbeat_seconds: float = 3.0
     start_seconds: float = 900.0
+    stall_seconds: float | None = None
+    """Without a step for so long, a process counts as stuck; None: ten median steps and 30 s."""
 
     @property
     def role(self) -> str:
@@ -101,6 +103,7 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
         deterministic=_truth(env, "DTJ_DETERMINISTIC", default=False),
         heartbeat_seconds=_number(env, "DTJ_HEARTBEAT_SECONDS", 3.0),
         start_seconds=_number(env, "DTJ_START_SECONDS", 900.0),
+        stall_seconds=_number(env, "DTJ_STALL_SECONDS", 0.0) or None,
     )
 
 

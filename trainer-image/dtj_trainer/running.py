@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from dtj_trainer import link
 from dtj_trainer.cluster import devices
@@ -20,6 +20,7 @@ from dtj_trainer.cluster.peers import await_leader, await_peers
 from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeersNotReady
 from dtj_trainer.state.markers import finished
+from dtj_trainer.strategy import parameter_server
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choice import Choice, choose
 
@@ -57,6 +58,11 @@ class Session:
     def workers(self) -> int:
         """Processes that train in step with one another."""
         return self.environment.trainers if self.choice.type == "MultiWorkerMirrored" else 1
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether this process hands out steps to workers that do not wait for one another."""
+        return self.choice.type == "ParameterServer"
 
     @property
     def rank(self) -> int:
@@ -117,8 +123,11 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     choice = choose(environment, _count_devices(tf, environment))
     if choice.type == "MultiWorkerMirrored":
         _await_cluster(environment)
+    if choice.type == "ParameterServer" and parameter_server.serves(environment):
+        _serve(environment, child)
     strategy = build(choice, environment)
-    tf.distribute.experimental_set_strategy(strategy)
+    if choice.type != "None":
+        tf.distribute.experimental_set_strategy(strategy)
     _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
     _hear_sigterm(child)
     child.phase("cluster", time.monotonic() - started)
@@ -126,10 +135,26 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     board = Board(environment.rank if workers > 1 else 0, workers)
     _current = Session(environment, choice, strategy, board, child, seed, deterministic, prepared)
     if environment.is_chief:
-        replicas = _current.replicas
-        copies = f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
+        copies = _copies(_current)
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
     return _current
+
+
+def _copies(session: Session) -> str:
+    if session.asynchronous:
+        workers, servers = session.environment.members("worker"), session.environment.members("ps")
+        return f"{workers} worker{'s' if workers > 1 else ''} and {servers} ps, asynchronous"
+    replicas, workers = session.replicas, session.workers
+    return f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
+
+
+def _serve(environment: Environment, child: link.ChildLink) -> NoReturn:
+    """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
+    from dtj_trainer.supervisor.child import serve
+
+    parameter_server.check(environment)
+    print(f"dtj: {environment.tf_config.task} serves; the program runs in the chief", flush=True)  # noqa: T201 - for people
+    serve(child)
 
 
 def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:

@@ -20,6 +20,9 @@ GENERATION: Final = "DTJ_GENERATION"
 """Set by the supervisor: the generation of the cluster that it let this process join."""
 POLL_SECONDS: Final = 0.005
 CONNECT_SECONDS: Final = 1.0
+PROBE_SECONDS: Final = 3.0
+HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+"""Connection preface and an empty SETTINGS frame."""
 
 
 def await_peers(config: TfConfig, seconds: float) -> None:
@@ -67,6 +70,19 @@ def accepts(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
             return True
+    except OSError:
+        return False
+
+
+def serves(host: str, port: int) -> bool:
+    """Whether a gRPC server speaks there: for a frozen process the kernel still accepts connections.
+
+    Sends the connection preface of HTTP/2 (RFC 9113, section 3.4) and waits for the server's first frame.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=PROBE_SECONDS) as connection:
+            connection.sendall(HTTP2_PREFACE)
+            return bool(connection.recv(9))
     except OSError:
         return False
 

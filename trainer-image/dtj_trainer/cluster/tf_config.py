@@ -91,9 +91,7 @@ def read_tf_config(environment: Mapping[str, str]) -> TfConfig:
     if not isinstance(config, dict):
         raise PreflightFailed("TF_CONFIG is not a JSON object; remove it or let the operator write it")
     cluster = {
-        role: addresses
-        for role, given in _object(config, "cluster").items()
-        if (addresses := _addresses(role, given))
+        role: addresses for role, given in _object(config, "cluster").items() if (addresses := _addresses(role, given))
     }
     task = _object(config, "task")
     if not task and not cluster:

@@ -5,7 +5,7 @@ The number of steps is an argument, so that one trace serves the first step and 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
@@ -38,6 +38,15 @@ class Called:
     """Sums over the processes."""
 
 
+class Caller(Protocol):
+    """Makes steps."""
+
+    parallel: int
+    """Steps that are made at the same time."""
+
+    def __call__(self, steps: int, ballot: Ballot) -> Called: ...
+
+
 class Call:
     """`n` steps at once on batches from `iterator`, each update from `accumulate` of them."""
 
@@ -48,6 +57,7 @@ class Call:
         self._accumulate = accumulate
         self._names: tuple[str, ...] = ()
         self._function = self._compile()
+        self.parallel = 1
 
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         import tensorflow as tf

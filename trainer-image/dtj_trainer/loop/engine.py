@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
-from dtj_trainer.loop.call import Ballot, Call, Called
+from dtj_trainer.loop.call import Ballot, Called, Caller
 from dtj_trainer.loop.length import Length
 from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
@@ -44,7 +44,7 @@ class Loop:
 
     session: Session
     trainee: Trainee
-    call: Call
+    call: Caller
     length: Length
     keeper: Keeper
     position: Position
@@ -68,7 +68,7 @@ class _Run:
         self.loop = loop
         self.session = loop.session
         self.position = loop.position
-        self.pace = Pace()
+        self.pace = Pace(loop.call.parallel)
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics: dict[str, float] = {}

@@ -25,24 +25,39 @@ class Evaluation:
 
         if self._function is None:
             self._dataset = feed.validation_batches(self._data, self._session, self._sizes)
-            self._function = self._compile(tf)
+            self._function = self._compile_apart(tf) if self._session.asynchronous else self._compile(tf)
         self._trainee.reset_metrics()
-        loss, count = self._function(iter(self._dataset)).numpy()
+        loss, count = self._apart() if self._session.asynchronous else self._function(iter(self._dataset)).numpy()
         metrics = {"loss": float(loss) / max(1.0, float(count)), **self._trainee.metrics()}
         return {f"val_{name}": value for name, value in metrics.items()}
 
+    def _apart(self) -> tuple[float, float]:
+        """Under ParameterServer this process evaluates by itself, each example once, while the workers rest."""
+        total, examples = 0.0, 0.0
+        for batch in self._dataset:
+            loss, count, accumulated = self._function(batch)
+            total, examples = total + float(loss), examples + float(count)
+            self._trainee.collect([value.numpy() for value in accumulated])
+        return total, examples
+
+    def _compile_apart(self, tf: Any) -> Any:
+        @tf.function(autograph=False, reduce_retracing=True)
+        def evaluate(batch: Any) -> Any:
+            return self._trainee.evaluate_apart(batch)
+
+        return evaluate
+
     def _compile(self, tf: Any) -> Any:
-        """Sums of loss and examples over all processes; the work is done on each process's first replica."""
+        """Sums of loss and examples over all processes; each local batch is dealt out to this process's replicas."""
         session, strategy = self._session, self._session.strategy
 
         def one(batch: Any) -> tuple[Any, Any]:
             replica = tf.distribute.get_replica_context()
-            first = replica is None or session.local_replicas == 1
-            if first:
+            if replica is None or session.local_replicas == 1:
                 return self._trainee.evaluate(batch)
-            mine = tf.equal(replica.replica_id_in_sync_group % session.local_replicas, 0)
-            nothing = (tf.constant(0.0), tf.constant(0.0))
-            return tf.cond(mine, lambda: self._trainee.evaluate(batch), lambda: nothing)
+            number = replica.replica_id_in_sync_group % session.local_replicas
+            own = tf.nest.map_structure(lambda tensor: tensor[number :: session.local_replicas], batch)
+            return self._trainee.evaluate(own)
 
         @tf.function(autograph=False, reduce_retracing=True)
         def evaluate(iterator: Any) -> Any:

@@ -9,7 +9,7 @@ from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate
-from dtj_trainer.loop.call import Call
+from dtj_trainer.loop.caller import caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
@@ -53,6 +53,7 @@ def fit(
     """
     session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
+        refuse_by_hand(session, "dtj.fit")
         if accumulate < 1:
             raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
         started = time.monotonic()
@@ -64,7 +65,7 @@ def fit(
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
-                learning_rate_scaling,
+                "none" if session.asynchronous else learning_rate_scaling,
                 session.replicas,
                 per_replica=per_replica_batch_size is not None,
                 total=sizes.total,
@@ -83,8 +84,8 @@ def fit(
         called = calling.Callbacks(callbacks, model, session, ends)
         hooks = called.hooks()
         hooks.validate = evaluation.run if evaluation else None
-        iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
-        loop = Loop(session, trainee, Call(session, trainee, iterator, accumulate), ends, keeper, position, accumulate)
+        steps_by = caller(session, trainee, data, sizes, seed, position, accumulate)
+        loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         loop.hooks = hooks
         session.link.phase("build", time.monotonic() - started)
         called.begin()

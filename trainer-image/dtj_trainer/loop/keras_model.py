@@ -6,13 +6,18 @@ gradient of the global batch: Keras alone clips each replica's share and so trai
 """
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dtj_trainer.errors import UserError
+from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop.learning_rate import rate_of
 from dtj_trainer.running import Session
+
+BUILT_EARLY = (
+    "the model was built before the strategy; call dtj.init() at the top of the program, "
+    "or give dtj.fit a function that returns the model"
+)
 
 
 class KerasModel:
@@ -26,6 +31,10 @@ class KerasModel:
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
         self._readers: dict[str, Any] = {}
         self._share = 1.0
+        self._apart: list[Any] | None = None
+        """While a step is traced that may not write the metrics' accumulators: their values so far."""
+        self._collected: list[Any] | None = None
+        """Under ParameterServer: the accumulators' values since the last reset, kept in this process."""
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": _counters(model)}
 
     # One update -------------------------------------------------------------------------------------------------------
@@ -54,6 +63,16 @@ class KerasModel:
         self._apply(tf, gradients)
         return {"loss": total * (self.session.replicas / count)}
 
+    def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
+        with self._metrics_apart() as values:
+            return self.step(batches), values()
+
+    def count_updates(self, updates: int) -> None:
+        optimizer = self.model.optimizer
+        for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
+            if each is not None:
+                each.iterations.assign(updates)
+
     def _gradients(self, tf: Any, batch: Any) -> tuple[Any, list[Any]]:
         """Loss of a local batch (already divided by the replicas) and the gradients of its share."""
         import keras
@@ -80,7 +99,8 @@ class KerasModel:
         loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
         self._update_metrics(x, y, predicted, weight)
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
-        return tf.cast(loss, tf.float32) * self.session.replicas * count, count
+        whole = tf.cast(loss, tf.float32) * self.session.replicas
+        return tf.math.multiply_no_nan(whole, count), count  # a replica without an example has no mean
 
     def _apply(self, tf: Any, gradients: Sequence[Any]) -> None:
         variables = self.model.trainable_variables
@@ -102,7 +122,44 @@ class KerasModel:
 
     # Metrics ----------------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _metrics_apart(self) -> Iterator[Callable[[], list[Any]]]:
+        """Updates of metrics inside go into values of their own, from zero, which the yielded function returns."""
+        import tensorflow as tf
+
+        self._apart = [tf.zeros(v.shape, v.dtype) for v in self._accumulators()]
+        try:
+            yield lambda: list(self._apart or ())
+        finally:
+            self._apart = None
+
+    def evaluate_apart(self, batch: Any) -> tuple[Any, Any, list[Any]]:
+        """As `evaluate`, but returns what the batch adds to the accumulators."""
+        with self._metrics_apart() as values:
+            loss, count = self.evaluate(batch)
+            return loss, count, values()
+
+    def collect(self, accumulated: Sequence[Any], /) -> None:
+        before = self._collected
+        self._collected = (
+            list(accumulated) if before is None else [a + b for a, b in zip(before, accumulated, strict=True)]
+        )
+
+    def _accumulators(self) -> list[Any]:
+        return [variable for _, metric in self._result_names() for variable in metric.variables]
+
     def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
+        if self._apart is None:
+            self._update_written(x, y, predicted, weight)
+            return
+        import keras
+
+        variables = self._accumulators()
+        with keras.StatelessScope(state_mapping=list(zip(variables, self._apart, strict=True))) as scope:
+            self._update_written(x, y, predicted, weight)
+        self._apart = [scope.get_current_value(variable) for variable in variables]
+
+    def _update_written(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
         model = self.model
         if _overrides(model, "compute_metrics"):
             model.compute_metrics(x, y, predicted, weight)
@@ -120,8 +177,12 @@ class KerasModel:
         import numpy as np
 
         results: dict[str, float] = {}
+        collected = iter(self._collected or ())
         for name, metric in self._result_names():
-            values = [np.asarray(value) for value in self._read(name, metric)]
+            if self._collected is None:
+                values = [np.asarray(value) for value in self._read(name, metric)]
+            else:
+                values = [np.asarray(next(collected), dtype=variable.dtype) for variable in metric.variables]
             result = metric.stateless_result(values)
             pairs = result.items() if isinstance(result, dict) else [(name, result)]
             results.update({key: float(value) for key, value in pairs})
@@ -149,6 +210,7 @@ class KerasModel:
         return values
 
     def reset_metrics(self) -> None:
+        self._collected = None
         for metric in self._tracked():
             metric.reset_state()
 
@@ -190,6 +252,11 @@ def build(model: Any, spec: Any, session: Session) -> None:
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
     _right_strategy(model, session)
+    if session.asynchronous and session.choice.options.get("variablePartitioner"):
+        raise PreflightFailed(
+            "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
+            "or train tf.Variables with dtj.train"
+        )
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     symbolic = getattr(model, "_symbolic_build", None)
     if symbolic is not None:
@@ -201,17 +268,18 @@ def build(model: Any, spec: Any, session: Session) -> None:
 
 
 def _right_strategy(model: Any, session: Session) -> None:
-    """Refuse a model whose variables belong to no strategy while there are several replicas."""
+    """Refuse a model whose variables belong to no strategy, where there is more than one device or process."""
     import tensorflow as tf
 
+    if session.asynchronous:
+        elsewhere = [v for v in model.variables if "/job:ps" not in str(getattr(v.value, "device", ""))]
+        if elsewhere:
+            raise UserError(BUILT_EARLY)
     if session.replicas == 1:
         return
     for variable in model.variables:
         if not isinstance(variable.value, tf.distribute.DistributedValues):
-            raise UserError(
-                "the model was built before the strategy; call dtj.init() at the top of the program, "
-                "or give dtj.fit a function that returns the model"
-            )
+            raise UserError(BUILT_EARLY)
 
 
 def _counters(model: Any) -> list[Any]:

@@ -1,6 +1,6 @@
 """A step of the user's own in the loop, over a tf.Module or a dict of trackables."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,17 @@ class OwnStep:
         if not isinstance(values, Mapping):
             raise UserError(f"the train step returned {type(values).__name__}; it has to return a dict of scalars")
         return values
+
+    def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
+        return self.step(batches), []
+
+    def collect(self, _accumulated: Sequence[Any], /) -> None:
+        return
+
+    def count_updates(self, updates: int) -> None:
+        optimizer = self.objects.get("optimizer")
+        if optimizer is not None and hasattr(optimizer, "iterations"):
+            optimizer.iterations.assign(updates)
 
     def metrics(self) -> dict[str, float]:
         return {}

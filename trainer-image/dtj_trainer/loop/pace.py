@@ -12,12 +12,14 @@ GROWTH = 16
 class Pace:
     """Steps of the next call, from the seconds a step took; equal on every process that is told the same numbers."""
 
-    def __init__(self) -> None:
-        self.count = 1
+    def __init__(self, least: int = 1) -> None:
+        self.least = least
+        """Steps that can be made at the same time: no call is shorter."""
+        self.count = least
 
     def learn(self, seconds_per_step: float) -> None:
         """`seconds_per_step` 0 = not known yet (the first call compiles)."""
         if seconds_per_step <= 0:
             return
         wanted = int(TARGET_SECONDS / seconds_per_step)
-        self.count = max(1, min(wanted, self.count * GROWTH, LARGEST))
+        self.count = max(self.least, min(wanted, self.count * GROWTH, LARGEST))

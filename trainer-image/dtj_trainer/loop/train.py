@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
-from dtj_trainer.loop.call import Call
+from dtj_trainer.loop.caller import caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.fit import conclude, seeded
@@ -40,6 +40,7 @@ def train(
     """
     session = running.ensure(prepared=callable(state) and not feed.is_dataset(data))
     with ending(session):
+        refuse_by_hand(session, "dtj.train")
         started = time.monotonic()
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
@@ -49,8 +50,8 @@ def train(
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, 1))
         resumed = keeper.resume()
         position = resumed or Position()
-        iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
-        loop = Loop(session, trainee, Call(session, trainee, iterator, 1), ends, keeper, position)
+        steps_by = caller(session, trainee, data, sizes, seed, position, 1)
+        loop = Loop(session, trainee, steps_by, ends, keeper, position)
         session.link.phase("build", time.monotonic() - started)
         position, metrics = loop.run()
         return conclude(session, loop, position, metrics, resumed)

@@ -1,6 +1,6 @@
 """What the loop needs of the thing it trains: a Keras model, or a state with a step of the user's own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -23,6 +23,17 @@ class Trainee(Protocol):
         """One update, in replica context, from a tuple of local batches. Returns scalars, each a mean over replicas'
         own examples.
         """
+
+    def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
+        """One update by one of several workers that do not wait for one another; also returns what it adds to the
+        metrics' accumulators, which such workers cannot write.
+        """
+
+    def collect(self, accumulated: Sequence[Any], /) -> None:
+        """Add to the metrics' accumulators what came back from `step_apart`."""
+
+    def count_updates(self, updates: int) -> None:
+        """Set the optimizer's own count of updates, which workers that overtake one another get wrong."""
 
     def metrics(self) -> dict[str, float]:
         """Metrics since the last reset, over all replicas; every process calls it."""

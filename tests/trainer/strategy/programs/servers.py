@@ -1,0 +1,53 @@
+"""Trains a small model under whatever strategy the job has, slowly enough to be disturbed."""
+
+import json
+import os
+import sys
+import time
+
+import keras
+import numpy as np
+
+import dtj_trainer as dtj
+
+session = dtj.init(seed=1)
+rng = np.random.default_rng(0)
+x = rng.normal(size=(480, 8)).astype("float32")
+y = (x[:, :3].sum(1, keepdims=True) > 0).astype("float32")
+model = keras.Sequential(
+    [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+)
+model.compile(
+    keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy", keras.metrics.TruePositives(name="hits")]
+)
+
+
+class Told(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
+        sys.stdout.write("SAY " + json.dumps({"epoch": epoch, "pid": os.getpid(), **dict(logs)}) + "\n")
+        sys.stdout.flush()
+        time.sleep(float(os.environ.get("TEST_PAUSE", "0")))
+
+
+result = dtj.fit(
+    model,
+    dtj.data.Pipeline(dtj.data.numpy(x, y)),
+    validation=dtj.data.Pipeline(dtj.data.numpy(x[:101], y[:101])),
+    epochs=int(os.environ.get("TEST_EPOCHS", "6")),
+    global_batch_size=24,
+    callbacks=[Told()],
+    export=os.environ.get("TEST_EXPORT"),
+)
+said = model(x[:101], training=False).numpy()
+hits = int(((said > 0.5) & (y[:101] > 0.5)).sum())
+told = {
+    "step": result.step,
+    "resumed_from": result.resumed_from,
+    "strategy": result.strategy,
+    "metrics": dict(result.metrics),
+    "iterations": int(model.optimizer.iterations.numpy()),
+    "hits": hits,
+    "positives": int(y.sum()),
+    "device": model.variables[0].value.device,
+}
+sys.stdout.write("SAY " + json.dumps(told) + "\n")

@@ -1,0 +1,85 @@
+"""A ParameterServer job under `dtj-run`: one chief, two workers, one ps, all real, on loopback."""
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, launch, until
+
+pytestmark = pytest.mark.trainer
+__all__ = ["launch"]
+
+PROGRAM = str(Path(__file__).parent / "programs" / "servers.py")
+TASKS = (("ps", 0), ("worker", 0), ("worker", 1), ("chief", 0))
+
+
+def job(launch: Launcher, directory: Path, **environment: str) -> dict[str, Pod]:
+    addresses = {task: f"127.0.0.1:{free_port()}" for task in TASKS}
+    ports = {address: free_port() for address in addresses.values()}
+    cluster: dict[str, list[str]] = {}
+    for (role, _), address in sorted(addresses.items()):
+        cluster.setdefault(role, []).append(address)
+    return {
+        f"{role}{index}": launch.start(
+            "--threads",
+            "1",
+            PROGRAM,
+            http=ports[addresses[role, index]],
+            environment={
+                "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}),
+                "DTJ_UID": "u1",
+                "DTJ_ROLE": role,
+                "DTJ_INDEX": str(index),
+                "DTJ_STRATEGY": '{"type": "ParameterServer"}',
+                "DTJ_PEER_PORTS": json.dumps(ports),
+                "DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySteps": 20, "keep": 2}),
+                **environment,
+            },
+        )
+        for role, index in TASKS
+    }
+
+
+def told(pod: Pod) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in pod.said]
+
+
+def child_of(pod: Pod) -> int:
+    """The process that serves: the youngest descendant of `dtj-run`."""
+    found, generation = pod.process.pid, [pod.process.pid]
+    while generation:
+        found = generation[-1]
+        children = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in generation]
+        generation = [int(pid) for each in children for pid in each]
+    return found
+
+
+def test_a_lost_worker_is_replaced_without_the_chief_and_a_lost_ps_costs_steps_since_the_checkpoint(launch, tmp_path):
+    pods = job(launch, tmp_path / "state", TEST_EPOCHS="40", TEST_PAUSE="0.25")
+    chief = pods["chief0"]
+    until(lambda: len(chief.said) >= 2, "the chief did not train")
+    first = told(chief)[0]["pid"]
+
+    os.kill(child_of(pods["worker1"]), signal.SIGKILL)
+    before = len(chief.said)
+    until(lambda: len(chief.said) >= before + 3, "the chief did not go on without worker 1")
+    until(lambda: pods["worker1"].status()["restarts"] == 1, "worker 1 was not started again")
+    assert chief.status()["restarts"] == 0
+    assert {each["pid"] for each in told(chief)} == {first}
+
+    os.kill(child_of(pods["ps0"]), signal.SIGKILL)
+    until(lambda: chief.status()["restarts"] == 1, "the chief did not notice the lost ps")
+    assert chief.wait() == 0
+    end = told(chief)[-1]
+    assert end["step"] == end["iterations"] == 800
+    assert end["resumed_from"] % 20 == 0
+    assert end["resumed_from"] > 0
+    assert end["metrics"]["loss"] < 0.1
+    assert end["metrics"]["val_hits"] == end["hits"]
+    assert "/job:ps" in end["device"]
+    assert [pod.process.poll() for name, pod in pods.items() if name != "chief0"] == [None, None, None]
+    assert json.loads((tmp_path / "state" / "done.json").read_text())["step"] == 800

@@ -1,0 +1,36 @@
+"""Who makes the steps: this process and its peers in step, or the workers of a ParameterServer job."""
+
+from typing import Any
+
+from dtj_trainer.data import feed
+from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.loop.call import Call, Caller
+from dtj_trainer.loop.closures import Closures
+from dtj_trainer.loop.trainee import Trainee
+from dtj_trainer.loop.worker_data import per_worker_iterator
+from dtj_trainer.running import Session
+from dtj_trainer.state.position import Position
+
+
+def caller(
+    session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, seed: int, position: Position, accumulate: int
+) -> Caller:
+    """What makes steps from `data`, going on at `position`."""
+    if session.asynchronous:
+        iterator = per_worker_iterator(data, session, sizes, seed, position.examples)
+        return Closures(session, trainee, iterator, accumulate, position.step)
+    iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
+    return Call(session, trainee, iterator, accumulate)
+
+
+def refuse_by_hand(session: Session, name: str) -> None:
+    """Refuse to train for a program that wanted to do it all itself.
+
+    Raises:
+        PreflightFailed: the strategy is None, and there are several processes.
+    """
+    if session.choice.type == "None" and session.environment.trainers > 1:
+        raise PreflightFailed(
+            f"strategy None leaves the training to the program, so {name} cannot share it among "
+            f"{session.environment.trainers} processes; choose another strategy, or use dtj.session"
+        )

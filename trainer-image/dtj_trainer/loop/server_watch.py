@@ -1,0 +1,101 @@
+"""Whether the servers of a ParameterServer job are alive: TensorFlow itself waits for a frozen one for ever."""
+
+import statistics
+import threading
+import time
+from collections import deque
+
+from dtj_trainer.cluster.peers import serves
+from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.errors import PeerLost
+from dtj_trainer.running import Session
+
+STALL_FACTOR, STALL_SECONDS = 10.0, 30.0
+FIRST_CALL_SECONDS = 600.0
+"""The first steps compile; nobody knows yet how long a step takes."""
+UNUSED_SECONDS = 20.0
+PROBE_SECONDS = 5.0
+WINDOW = 101
+
+
+class ServerWatch:
+    """Told of every call's progress by the loop, it ends the process by PeerLost when nothing can come any more."""
+
+    def __init__(self, session: Session) -> None:
+        self._config = session.environment.tf_config
+        self._limit = session.environment.stall_seconds
+        self._saves = bool(session.environment.checkpoint.directory)
+        self._durations: deque[float] = deque(maxlen=WINDOW)
+        workers = session.environment.members("worker")
+        now = time.monotonic()
+        self._used_at = [now] * workers
+        self._answering_since: dict[int, float] = {}
+        self._probed_at = now
+        self._calls = 0
+
+    def used(self, workers: set[int], steps: int, seconds: float) -> None:
+        """A call of `steps` closures came back, made by `workers`, after `seconds`."""
+        self._calls += 1
+        if self._calls > 1:
+            self._durations.append(seconds / steps)
+        now = time.monotonic()
+        for worker in range(len(self._used_at)):
+            # With fewer closures than workers nobody can tell whether one was left out.
+            if worker in workers or steps < 2 * len(self._used_at):
+                self._used_at[worker] = now
+        self._check_unused(now)
+
+    def waiting(self, seconds: float, steps: int) -> None:
+        """A call of `steps` closures has not come back after `seconds`.
+
+        Raises:
+            PeerLost: longer than any call should take; names who does not answer.
+        """
+        if seconds <= self._stall_after(steps):
+            return
+        silent = [task for task in self._config.serving_tasks if not self._answers(task)]
+        who = " and ".join(f"{task} ({self._config.address(task)})" for task in silent)
+        raise PeerLost(
+            f"no step came back for {seconds:.0f} s and {who} {'do' if len(silent) > 1 else 'does'} not answer"
+            if silent
+            else f"no step came back for {seconds:.0f} s, though every worker and ps answers"
+        )
+
+    def _stall_after(self, steps: int) -> float:
+        if not self._durations:
+            return FIRST_CALL_SECONDS if self._limit is None else max(self._limit, STALL_SECONDS)
+        step = statistics.median(self._durations)
+        return step * steps + (STALL_FACTOR * step + STALL_SECONDS if self._limit is None else self._limit)
+
+    def _check_unused(self, now: float) -> None:
+        """A worker that answers again and yet gets no closure was replaced at a new address: start over to take it in.
+
+        Raises:
+            PeerLost: so that this process is forked anew, from its checkpoint.
+        """
+        idle = [worker for worker, at in enumerate(self._used_at) if now - at > UNUSED_SECONDS]
+        for worker in list(self._answering_since):
+            if worker not in idle:
+                del self._answering_since[worker]
+        if not idle or not self._saves:
+            return
+        if now - self._probed_at > PROBE_SECONDS:
+            self._probed_at = now
+            threading.Thread(target=self._probe, args=(idle,), daemon=True).start()
+        patience = UNUSED_SECONDS + (STALL_FACTOR * statistics.median(self._durations) if self._durations else 0.0)
+        for worker, since in list(self._answering_since.items()):
+            if now - since > patience:
+                task = Task("worker", worker)
+                raise PeerLost(
+                    f"{task} ({self._config.address(task)}) is back and not used; starting from the checkpoint"
+                )
+
+    def _probe(self, workers: list[int]) -> None:
+        for worker in workers:
+            if self._answers(Task("worker", worker)):
+                self._answering_since.setdefault(worker, time.monotonic())
+            else:
+                self._answering_since.pop(worker, None)
+
+    def _answers(self, task: Task) -> bool:
+        return serves(*self._config.endpoint(task))

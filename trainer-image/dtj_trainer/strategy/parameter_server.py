@@ -1,0 +1,83 @@
+"""Parameter servers: variables live on `ps`, workers compute, and this process, the chief, hands out the steps."""
+
+import os
+import time
+from typing import Any
+
+from dtj_trainer.cluster.peers import accepts
+from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.environment import Environment
+from dtj_trainer.errors import PeersNotReady, PreflightFailed
+from dtj_trainer.strategy.choice import Choice
+
+POLL_SECONDS = 0.1
+MIN_SHARD_BYTES = 256 << 10
+
+
+def check(environment: Environment) -> None:
+    """Refuse a cluster that this strategy cannot work with.
+
+    Raises:
+        PreflightFailed: no chief, no worker or no ps.
+    """
+    for role in ("ps", "worker", "chief"):
+        if not environment.members(role):
+            raise PreflightFailed(
+                f"ParameterServer needs a chief, workers and ps, and the cluster has no {role}; "
+                f"add spec.replicaSpecs.{role}, or choose another strategy"
+            )
+
+
+def serves(environment: Environment) -> bool:
+    """Whether this process serves instead of running the program."""
+    return environment.role in {"worker", "ps"}
+
+
+def build(choice: Choice, environment: Environment) -> Any:
+    """The strategy, in the chief; waits for every worker and ps, whose servers TensorFlow would await in silence.
+
+    Raises:
+        PreflightFailed: the cluster or the partitioner is impossible.
+        PeersNotReady: a server does not answer within the start time.
+    """
+    import tensorflow as tf
+
+    check(environment)
+    partitioner = _partitioner(tf, choice, environment.members("ps"))
+    os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
+    _await_servers(environment.tf_config, environment.start_seconds)
+    cluster = {role: list(found) for role, found in environment.tf_config.cluster.items() if role != "evaluator"}
+    resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(cluster), task_type="chief", task_id=0, rpc_layer="grpc"
+    )
+    return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+
+
+def _await_servers(config: TfConfig, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    for task in config.serving_tasks:
+        while not accepts(*config.endpoint(task)):
+            if time.monotonic() >= deadline:
+                raise PeersNotReady(
+                    f"{task} ({config.address(task)}) does not answer after {seconds:g} s; "
+                    "check that its pod runs and that the port is open"
+                )
+            time.sleep(POLL_SECONDS)
+
+
+def _partitioner(tf: Any, choice: Choice, servers: int) -> Any:
+    told = choice.options.get("variablePartitioner")
+    if not told:
+        return None
+    kinds = tf.distribute.experimental.partitioners
+    most = int(told.get("maxShards") or servers)
+    size = int(told.get("minShardBytes") or MIN_SHARD_BYTES)
+    match str(told.get("type") or "MinSize"):
+        case "MinSize":
+            return kinds.MinSizePartitioner(min_shard_bytes=size, max_shards=most)
+        case "MaxSize":
+            return kinds.MaxSizePartitioner(max_shard_bytes=size, max_shards=most)
+        case "FixedShards":
+            return kinds.FixedShardsPartitioner(num_shards=most)
+        case name:
+            raise PreflightFailed(f"variablePartitioner type {name!r} is unknown; use MinSize, MaxSize or FixedShards")
