@@ -1,10 +1,11 @@
 """From whatever `fit` was given to an iterator that a training step can read."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
@@ -47,15 +48,20 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
     return Batches(global_batch_size, global_batch_size)
 
 
-def training_iterator(data: Any, session: Session, sizes: Batches, seed: int, consumed: int, skip: int) -> Any:
+def training_iterator(
+    data: Any, session: Session, sizes: Batches, seed: int, history: Sequence[Dealt], skip: int
+) -> Any:
     """An endless iterator of batches, one element a replica.
 
-    `consumed` examples over all processes are behind; a plain Dataset is moved on by `skip` batches instead.
+    `history` tells what is behind; a plain Dataset is moved on by `skip` batches instead.
+
+    Raises:
+        PreflightFailed: a plain Dataset that each process would shuffle in an order of its own.
     """
     import tensorflow as tf
 
     if isinstance(data, Pipeline):
-        dataset = data.training(sizes.share(session), seed, consumed)
+        dataset = data.training(sizes.share(session), seed, history)
     else:
         dataset = _own_part(data.repeat(), session) if is_dataset(data) else _call(data, session).repeat()
         if skip:
@@ -102,7 +108,7 @@ def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
 def element_spec(data: Any, session: Session, sizes: Batches) -> Any:
     """The structure of one local batch, with an unknown first axis."""
     if isinstance(data, Pipeline):
-        return data.training(sizes.share(session), 0, 0).element_spec
+        return data.training(sizes.share(session), 0).element_spec
     return data.element_spec if is_dataset(data) else _call(data, session).element_spec
 
 

@@ -1,30 +1,25 @@
 """A source, put in order: shard, cache, shuffle, repeat, map, batch, prefetch.
 
 Arrays are shuffled as a whole and then dealt out, example by example: which examples make up global batch n depends
-on the seed alone, not on the number of processes. Streams (files) are sharded first, each shard then shuffled in a
-window, because no process could read all of them.
+on the seed alone, not on the number of processes. Tables (files) are dealt out first, in parts that are whole blocks but
+for their ends, and each part is then shuffled in a window, because no process could read all of them (`deal`).
 
 Nothing here runs a TensorFlow op before `training()` or `validation()` is called.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from dtj_trainer.data import deal, read_ahead
 from dtj_trainer.data.arrays import Arrays
+from dtj_trainer.data.records import Records
 from dtj_trainer.data.share import Share
+from dtj_trainer.data.table import Table
 
 AUTOTUNE = -1
-
-
-class Stream(Protocol):
-    """A source that can only be read from front to back."""
-
-    size: int | None
-    """Examples, where known without reading."""
-
-    def shard(self, count: int, index: int) -> Any:
-        """The examples of one process, as a tf.data.Dataset of single examples."""
+CHUNKS_WAITING = 2
+"""Chunks of a table that wait between Python and TensorFlow."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +27,10 @@ class Pipeline:
     """How the examples of a source become batches.
 
     `map` gets what the source gives, one example; `shuffle` is the window (for arrays: the whole, if not 0);
-    `cache` keeps a stream's examples in memory after the first reading.
+    `cache` keeps the blocks of a table in memory after the first reading, and reads the same ones in each pass.
     """
 
-    source: Arrays | Stream
+    source: Arrays | Table
     map: Callable[..., Any] | None = None
     shuffle: int | None = 10_000
     cache: bool = False
@@ -47,13 +42,14 @@ class Pipeline:
         """Examples of one pass, where known."""
         return self.source.size
 
-    def training(self, share: Share, seed: int, consumed: int) -> Any:
-        """Batches of one process from example `consumed` on, counted over all processes since the job began."""
+    def training(self, share: Share, seed: int, history: Sequence[deal.Dealt] = ()) -> Any:
+        """Batches of one process from where `history` ends: who has read how much since the job began."""
         if isinstance(self.source, Arrays):
-            dataset = self._dealt(self.source, share, seed, consumed)
+            dataset = self._dealt(self.source, share, seed, sum(dealt.examples for dealt in history))
         else:
-            dataset = self._streamed(self.source, share, seed, consumed // share.count)
-            dataset = self._mapped(dataset).batch(share.batch, drop_remainder=True)
+            order = deal.Order(self.source.size, self.shuffle or 0, seed)
+            found = lambda: deal.reading(order, history, share.count, share.index, repeat=self.repeat)  # noqa: E731
+            dataset = self._batches(self._chunks(self.source, seed, found), share.batch, drop_remainder=True)
         return dataset.prefetch(self.prefetch)
 
     def validation(self, share: Share) -> Any:
@@ -63,9 +59,13 @@ class Pipeline:
         if isinstance(self.source, Arrays):
             tensors = self.source.tensors()
             dataset = tf.data.Dataset.from_tensor_slices(tensors).shard(share.count, share.index)
+            dataset = self._mapped(dataset).batch(share.batch)
         else:
-            dataset = self.source.shard(share.count, share.index)
-        return self._mapped(dataset).batch(share.batch).prefetch(self.prefetch)
+            order = deal.Order(self.source.size, 0, 0)
+            own = deal.even_part(self.source.size, share.count, share.index)
+            found = lambda: ((0, window) for window in order.windows((own,), 0))  # noqa: E731
+            dataset = self._batches(self._chunks(self.source, None, found), share.batch, drop_remainder=False)
+        return dataset.prefetch(self.prefetch)
 
     def _mapped(self, dataset: Any) -> Any:
         return dataset if self.map is None else dataset.map(self.map, num_parallel_calls=AUTOTUNE, deterministic=True)
@@ -95,24 +95,25 @@ class Pipeline:
             return numbers.map(take, num_parallel_calls=AUTOTUNE, deterministic=True)
         return self._mapped(numbers.unbatch().map(take)).batch(share.batch, drop_remainder=True)
 
-    def _streamed(self, source: Stream, share: Share, seed: int, consumed: int) -> Any:
-        """Single examples of one shard, from its example `consumed` on (counted over all passes)."""
+    def _chunks(self, table: Table, seed: int | None, found: Callable[[], Iterator[tuple[int, deal.Positions]]]) -> Any:
+        """Many examples at once, as dicts of columns; without a seed the blocks stand in their own order."""
         import tensorflow as tf
 
-        shard = source.shard(share.count, share.index)
-        first, offset = 0, 0
-        if consumed:
-            length = int(shard.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
-            first, offset = divmod(consumed, max(1, length))
-        if self.cache:
-            shard = shard.cache()
+        rows = [block.rows for block in table.blocks]
+        mixed = seed is not None and bool(self.shuffle)
 
-        def one_pass(epoch: Any) -> Any:
-            examples = shard
-            if self.shuffle:
-                mixed = tf.random.experimental.stateless_fold_in(tf.constant([seed, share.index], tf.int64), epoch)
-                examples = examples.shuffle(self.shuffle, seed=mixed[0], reshuffle_each_iteration=False)
-            return examples.skip(tf.where(epoch == first, tf.constant(offset, tf.int64), 0))
+        def read() -> Any:
+            places = read_ahead.Places(rows, seed or 0, mixed=mixed, same_each_pass=self.cache)
+            return read_ahead.chunks(table, places, found(), keep=self.cache)
 
-        passes = tf.data.Dataset.range(first, first + 1 if not self.repeat else tf.int64.max)
-        return passes.flat_map(one_pass)
+        signature = dict(table.signature())
+        return tf.data.Dataset.from_generator(read, output_signature=signature).prefetch(CHUNKS_WAITING)
+
+    def _batches(self, chunks: Any, size: int, *, drop_remainder: bool) -> Any:
+        """Chunks cut into batches; example by example only where a function of the user's wants that."""
+        table = self.source
+        assert not isinstance(table, Arrays)
+        if self.map is None and not isinstance(table, Records):
+            return chunks.rebatch(size, drop_remainder=drop_remainder).map(table.example)
+        examples = chunks.unbatch().map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
+        return self._mapped(examples).batch(size, drop_remainder=drop_remainder)

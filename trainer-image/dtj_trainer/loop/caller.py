@@ -19,7 +19,7 @@ def caller(
     if session.asynchronous:
         iterator = per_worker_iterator(data, session, sizes, seed, position.examples)
         return Closures(session, trainee, iterator, accumulate, position.step)
-    iterator = feed.training_iterator(data, session, sizes, seed, position.examples, position.batches)
+    iterator = feed.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
     return Call(session, trainee, iterator, accumulate)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from dtj_trainer.data.deal import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.loop.call import Ballot, Called, Caller
 from dtj_trainer.loop.length import Length
@@ -131,7 +132,8 @@ class _Run:
         """Take note of `steps` more steps."""
         before, self.calls = self.position, self.calls + 1
         batches = before.batches + steps * self.loop.accumulate
-        self.position = Position(before.step + steps, before.examples + called.examples, batches)
+        dealt = read_on(before.dealt, self.session.workers, called.examples)
+        self.position = Position(before.step + steps, before.examples + called.examples, batches, dealt)
         if self.calls == 1:
             self.session.link.phase("first_step", seconds)
             self.session.link.phase("train")

@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 from dtj_trainer.data import feed
+from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
@@ -20,6 +21,7 @@ def per_worker_iterator(data: Any, session: Session, sizes: feed.Batches, seed: 
     import tensorflow as tf
 
     workers = session.environment.members("worker")
+    behind = (Dealt(workers, consumed - consumed % workers),)
     made = coordinator(session)
     if feed.is_dataset(data):
         warnings.warn(
@@ -32,7 +34,7 @@ def per_worker_iterator(data: Any, session: Session, sizes: feed.Batches, seed: 
     def part(index: int) -> Any:
         if isinstance(data, Pipeline):
             assert sizes.total is not None
-            return data.training(Share(workers, index, sizes.total, sizes.total * workers), seed, consumed)
+            return data.training(Share(workers, index, sizes.total, sizes.total * workers), seed, behind)
         dataset = data(tf.distribute.InputContext(workers, index, 1))
         if not feed.is_dataset(dataset):
             raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")

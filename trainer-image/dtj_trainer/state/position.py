@@ -5,6 +5,8 @@ import random
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from dtj_trainer.data.deal import Dealt
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
@@ -14,6 +16,8 @@ class Position:
     examples: int = 0
     batches: int = 0
     """Global batches read since the beginning."""
+    dealt: tuple[Dealt, ...] = ()
+    """The examples again, by how many processes shared the data: a stream's place depends on it."""
 
 
 def text(position: Position) -> str:
@@ -38,4 +42,5 @@ def restore(value: str) -> Position:
     random.setstate((version, tuple(keys), gauss))
     kind, numpy_keys, place, has_gauss, cached = told["numpy"]
     np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
-    return Position(**told["position"])
+    place = told["position"]
+    return Position(**{**place, "dealt": tuple(Dealt(**each) for each in place["dealt"])})

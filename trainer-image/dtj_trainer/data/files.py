@@ -1,0 +1,161 @@
+"""Files of data, on this machine or behind a URI that fsspec knows."""
+
+import glob
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from dtj_trainer.errors import PreflightFailed
+
+Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A path, a directory, a pattern with `*`, a URI, or several of these."""
+
+WEBHDFS_PORT = 9870
+RPC_PORTS = (8020, 9000)
+"""The NameNode's ports for Hadoop's own protocol; a URI that names one means the NameNode, not that port."""
+ATTEMPTS = 4
+"""Readings of a remote block before it counts as unreadable; waits of 0.5, 1 and 2 s between them."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: `system` is an fsspec file system, None for this machine's own."""
+
+    name: str
+    path: str
+    size: int
+    system: Any = None
+
+    def open(self) -> Any:
+        return Path(self.path).open("rb") if self.system is None else self.system.open(self.path, "rb")
+
+    def bytes(self, offset: int, length: int) -> bytes:
+        with reading(self.name), self.open() as file:
+            file.seek(offset)
+            found: bytes = file.read(length)
+        if len(found) < length:
+            raise PreflightFailed(f"{self.name} is shorter than when the job began; do not change data during a job")
+        return found
+
+    def patiently(self, read: Any) -> Any:
+        """`read()`, tried again a few times where a network is between."""
+        for attempt in range(ATTEMPTS if self.system is not None else 1):
+            try:
+                return read()
+            except PreflightFailed:
+                if self.system is None or attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(0.5 * 2**attempt)
+        raise AssertionError
+
+
+def find(caller: str, files: Files, suffix: str, storage: Mapping[str, Any] | None = None) -> list[File]:
+    """The files meant by `files`, directories and patterns in the order of their names.
+
+    Raises:
+        PreflightFailed: there is none, or one is empty or cannot be reached.
+    """
+    given = [files] if isinstance(files, str | os.PathLike) else list(files)
+    found = [file for each in given for file in _meant(os.fspath(each), suffix, storage or {})]
+    if not found:
+        raise PreflightFailed(f"{caller} was given no files; name at least one")
+    for file in found:
+        if file.size == 0:
+            raise PreflightFailed(f"the data file {file.name} is empty; write it again, or leave it out")
+    return found
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """Turn what goes wrong with a file into one sentence."""
+    try:
+        yield
+    except PreflightFailed:
+        raise
+    except FileNotFoundError as error:
+        raise PreflightFailed(f"the data file {name} does not exist; check the path and the volume") from error
+    except PermissionError as error:
+        raise PreflightFailed(
+            f"the data file {name} may not be read by user {os.getuid()}; change its permissions or the pod's runAsUser"
+        ) from error
+    except ModuleNotFoundError as error:
+        raise PreflightFailed(f"{name} needs the Python package {error.name}; install it in the image") from error
+    except ImportError as error:
+        raise PreflightFailed(f"{name} cannot be read without a driver ({_first_line(error)})") from error
+    except Exception as error:
+        raise PreflightFailed(
+            f"the data file {name} cannot be read ({_first_line(error)}); check the file and the service that holds it"
+        ) from error
+
+
+def needs(caller: str, package: str) -> None:
+    """Say in one sentence that an optional package is missing."""
+    if find_spec(package) is None:
+        raise PreflightFailed(f"{caller} needs {package}, which is not installed; add it: pip install {package}")
+
+
+def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
+    if "://" in name and not name.startswith("file://"):
+        return _remote(name, suffix, storage)
+    path = name.removeprefix("file://")
+    with reading(name):
+        if any(sign in path for sign in "*?["):
+            matching = sorted(each for each in glob.glob(path) if Path(each).is_file())  # noqa: PTH207 - absolute ones too
+            if not matching:
+                raise PreflightFailed(f"no data file matches {name}; check the pattern and the volume")
+        elif Path(path).is_dir():
+            matching = sorted(str(each) for each in Path(path).iterdir() if _is_data(each.name, suffix))
+            if not matching:
+                raise PreflightFailed(f"the directory {name} has no data file in it (*{suffix})")
+        else:
+            matching = [path]
+        return [File(each, each, Path(each).stat().st_size) for each in matching]
+
+
+def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
+    needs(f"reading {uri}", "fsspec")
+    import fsspec
+
+    scheme = uri.split("://", 1)[0]
+    with reading(uri):
+        system, path = fsspec.core.url_to_fs(_by_webhdfs(uri), **storage)
+        if any(sign in path for sign in "*?["):
+            matching = sorted(system.glob(path))
+            if not matching:
+                raise PreflightFailed(f"no data file matches {uri}; check the pattern and the bucket or directory")
+        else:
+            info = system.info(path)
+            matching = [path]
+            if info["type"] == "directory":
+                names = sorted(system.ls(path, detail=False))
+                matching = [each for each in names if _is_data(each.rsplit("/", 1)[-1], suffix)]
+                if not matching:
+                    raise PreflightFailed(f"the directory {uri} has no data file in it (*{suffix})")
+        return [
+            File(f"{scheme}://{each.lstrip('/')}", each, int(system.info(each)["size"]), system) for each in matching
+        ]
+
+
+def _by_webhdfs(uri: str) -> str:
+    """hdfs:// is read through the NameNode's HTTP interface, which needs no Hadoop and no Java here."""
+    parts = urlsplit(uri)
+    if parts.scheme != "hdfs":
+        return uri
+    port = WEBHDFS_PORT if parts.port is None or parts.port in RPC_PORTS else parts.port
+    user = f"{parts.username}@" if parts.username else ""
+    return urlunsplit(("webhdfs", f"{user}{parts.hostname}:{port}", parts.path, "", ""))
+
+
+def _is_data(name: str, suffix: str) -> bool:
+    return name.endswith(suffix) and not name.startswith((".", "_"))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,86 @@
+"""Parquet files as a source: only the asked columns are read, row group by row group."""
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from dtj_trainer.data.files import File, Files, find, needs, reading
+from dtj_trainer.data.table import Block, Columns
+from dtj_trainer.errors import PreflightFailed
+
+FOOTERS_AT_ONCE = 8
+
+
+class Parquet:
+    """A Table of Parquet files; sizes come from their footers."""
+
+    def __init__(self, files: Sequence[File], columns: Sequence[str] | None, label: str | None, empty: Any) -> None:
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            self._footers = dict(zip((file.name for file in files), pool.map(_footer, files), strict=True))
+        first = files[0].name
+        self._columns = Columns(
+            "dtj.data.parquet", first, self._footers[first].schema.to_arrow_schema(), columns, label
+        )
+        for name, footer in self._footers.items():
+            self._columns.check(name, footer.schema.to_arrow_schema())
+        self._empty = dict(empty or {})
+        self.blocks = tuple(block for file in files for block in self._groups(file))
+        self.size = sum(block.rows for block in self.blocks)
+        if not self.size:
+            raise PreflightFailed(f"{first} has no rows; write it again, or name other files")
+        self.signature = self._columns.signature
+        self.example = self._columns.example
+
+    def read(self, block: Block) -> Mapping[str, Any]:
+        return block.file.patiently(lambda: self._read(block))
+
+    def _read(self, block: Block) -> Mapping[str, Any]:
+        from pyarrow import parquet
+
+        with reading(block.file.name), block.file.open() as file:
+            whole = parquet.ParquetFile(file, metadata=self._footers[block.file.name], pre_buffer=True)
+            table = whole.read_row_group(block.start, columns=self._columns.names)
+        return self._columns.arrays(block.file.name, table, self._empty)
+
+    def _groups(self, file: File) -> list[Block]:
+        footer = self._footers[file.name]
+        wanted = set(self._columns.names)
+        found = []
+        for number in range(footer.num_row_groups):
+            group = footer.row_group(number)
+            chunks = (group.column(c) for c in range(group.num_columns))
+            size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] in wanted)
+            if group.num_rows:
+                found.append(Block(file, group.num_rows, size, number))
+        return found
+
+
+def parquet(
+    uri_or_files: Files,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    *,
+    empty: Mapping[str, Any] | None = None,
+    storage: Mapping[str, Any] | None = None,
+) -> Parquet:
+    """Examples from Parquet: (dict of columns, label), or the dict alone without `label`.
+
+    `columns` defaults to all but the label. Files are paths, directories, patterns, or URIs that fsspec knows
+    (hdfs:// goes through WebHDFS, s3:// and gs:// need s3fs and gcsfs); `storage` are fsspec's options for them.
+    `empty` says by column what stands for a missing value; in columns of floats it is NaN without that.
+
+    Raises:
+        PreflightFailed: a file is missing, unreadable or empty, or a column is wrong.
+    """
+    needs("dtj.data.parquet", "pyarrow")
+    return Parquet(find("dtj.data.parquet", uri_or_files, ".parquet", storage), columns, label, empty)
+
+
+def _footer(file: File) -> Any:
+    from pyarrow import parquet
+
+    def read() -> Any:
+        with reading(file.name), file.open() as opened:
+            return parquet.read_metadata(opened)
+
+    return file.patiently(read)

@@ -1,0 +1,133 @@
+"""Blocks of a table, read by threads before they are needed, and taken apart into chunks of examples."""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dtj_trainer.data.deal import Positions, gathered
+from dtj_trainer.data.table import Table
+
+CHUNK = 16_384
+"""Examples that go to TensorFlow at once, about."""
+THREADS = 2
+BYTES_AHEAD = 256 << 20
+"""Blocks that may wait in memory beside the one being read from; of larger ones, one waits."""
+BLOCKS_AHEAD = 4
+CHUNKS_AHEAD = 64
+
+
+class Places:
+    """Where the positions of a pass are: its blocks stand one after the other, in an order of its own if `mixed`."""
+
+    def __init__(self, rows: Sequence[int], seed: int, *, mixed: bool, same_each_pass: bool) -> None:
+        self._rows = np.array(rows, np.int64)
+        self._seed = seed
+        self._mixed, self._same = mixed, same_each_pass
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def find(self, number: int, positions: Positions) -> tuple[Any, Any]:
+        """(block, row within the block) of positions on the line of pass `number`."""
+        order, starts = self._pass(0 if self._same or not self._mixed else number)
+        which = np.searchsorted(starts, positions, side="right") - 1
+        return order[which], positions - starts[which]
+
+    def _pass(self, number: int) -> tuple[Any, Any]:
+        if number not in self._known:
+            blocks = len(self._rows)
+            order = np.arange(blocks)
+            if self._mixed:
+                order = np.random.default_rng([self._seed, number]).permutation(blocks)
+            rows = self._rows[order]
+            self._known = {number: (order, np.cumsum(rows) - rows)}
+        return self._known[number]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Examples: block and row of each, and which blocks these are."""
+
+    blocks: Any
+    rows: Any
+    needs: list[int]
+
+
+def chunks(
+    table: Table, places: Places, found: Iterator[tuple[int, Positions]], *, keep: bool
+) -> Iterator[Mapping[str, Any]]:
+    """Arrays of examples by column, in the order of `found`; `keep` holds on to all blocks that were read once.
+
+    Memory: the blocks of one chunk, and ahead of it at most BLOCKS_AHEAD, or BYTES_AHEAD of them, whichever is less.
+    """
+    shelf = _Shelf(table, keep=keep)
+    ahead: deque[_Chunk] = deque()
+    try:
+        for number, positions in gathered(found, CHUNK):
+            blocks, rows = places.find(number, positions)
+            chunk = _Chunk(blocks, rows, np.flatnonzero(np.bincount(blocks)).tolist())
+            ahead.append(chunk)
+            shelf.fetch(chunk.needs)
+            if len(ahead) < CHUNKS_AHEAD and not shelf.is_full(ahead[0].needs):
+                continue
+            yield _take(ahead[0], shelf)
+            ahead.popleft()
+            shelf.clear(ahead)
+        while ahead:
+            yield _take(ahead.popleft(), shelf)
+    finally:
+        shelf.close()
+
+
+class _Shelf:
+    """Blocks that are being read, or wait."""
+
+    def __init__(self, table: Table, *, keep: bool) -> None:
+        self._table = table
+        self._keep = keep
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="dtj-data")
+        self._held: dict[int, Future[Mapping[str, Any]]] = {}
+
+    def fetch(self, blocks: Sequence[int]) -> None:
+        for block in blocks:
+            if block not in self._held:
+                self._held[block] = self._pool.submit(self._table.read, self._table.blocks[block])
+
+    def get(self, block: int) -> Mapping[str, Any]:
+        return self._held[block].result()
+
+    def is_full(self, in_use: Sequence[int]) -> bool:
+        waiting = [
+            block for block, future in self._held.items() if block not in in_use and not (self._keep and future.done())
+        ]
+        return len(waiting) >= BLOCKS_AHEAD or sum(self._table.blocks[b].size for b in waiting) >= BYTES_AHEAD
+
+    def clear(self, ahead: "deque[_Chunk]") -> None:
+        """Let go of blocks that no chunk ahead needs."""
+        if self._keep:
+            return
+        needed = {block for chunk in ahead for block in chunk.needs}
+        for block in [block for block in self._held if block not in needed]:
+            del self._held[block]
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _take(chunk: _Chunk, shelf: _Shelf) -> Mapping[str, Any]:
+    if len(chunk.needs) == 1:
+        block, rows = shelf.get(chunk.needs[0]), chunk.rows
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
+            return {name: column[first : last + 1] for name, column in block.items()}
+        return {name: column[rows] for name, column in block.items()}
+    taken: dict[str, Any] = {}
+    for number in chunk.needs:
+        where = np.flatnonzero(chunk.blocks == number)
+        for name, column in shelf.get(number).items():
+            if name not in taken:
+                taken[name] = np.empty((len(chunk.rows), *column.shape[1:]), column.dtype)
+            taken[name][where] = column[chunk.rows[where]]
+    return taken

@@ -1,0 +1,136 @@
+"""CSV files as a source, in blocks of whole lines."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dtj_trainer.data.files import File, Files, find, needs, reading
+from dtj_trainer.data.table import Block, Columns
+from dtj_trainer.errors import PreflightFailed
+
+BLOCK = 4 << 20
+"""Bytes of a block, about."""
+
+
+class Csv:
+    """A Table of CSV files with a header line; one reading at the start finds the blocks and counts their lines."""
+
+    def __init__(
+        self, files: Sequence[File], columns: Sequence[str] | None, label: str | None, empty: Any, types: Any
+    ) -> None:
+        self._headers: dict[str, list[str]] = {}
+        self._types = dict(types or {})
+        self._empty = dict(empty or {})
+        self.blocks = tuple(block for file in files for block in self._split(file))
+        self.size = sum(block.rows for block in self.blocks)
+        first = files[0].name
+        if not self.size:
+            raise PreflightFailed(f"{first} has a header and no rows; write it again, or name other files")
+        start = self._parse(self.blocks[0], None)
+        self._columns = Columns("dtj.data.csv", first, start.schema, columns, label)
+        for name, header in self._headers.items():
+            for column in self._columns.names:
+                if column not in header:
+                    raise PreflightFailed(f"{name} has no column {column!r}; it has {', '.join(header[:12])}")
+        self.signature = self._columns.signature
+        self.example = self._columns.example
+
+    def read(self, block: Block) -> Mapping[str, Any]:
+        table = block.file.patiently(lambda: self._parse(block, self._columns))
+        if table.num_rows != block.rows:
+            raise PreflightFailed(f"{block.file.name} has changed since the job began; do not change data during a job")
+        return self._columns.arrays(block.file.name, table, self._empty)
+
+    def _parse(self, block: Block, columns: Columns | None) -> Any:
+        import pyarrow as pa
+        from pyarrow import csv
+
+        held = block.file.bytes(block.start, block.length)
+        types = self._types if columns is None else {**columns.types}
+        with reading(block.file.name):
+            return csv.read_csv(
+                pa.BufferReader(held),
+                csv.ReadOptions(column_names=self._headers[block.file.name], block_size=len(held) + 1),
+                csv.ParseOptions(newlines_in_values=True),
+                csv.ConvertOptions(
+                    include_columns=None if columns is None else columns.names,
+                    column_types=types,
+                    strings_can_be_null=False,
+                ),
+            )
+
+    def _split(self, file: File) -> Iterator[Block]:
+        """Blocks that end with a line outside of quotes."""
+        with reading(file.name), file.open() as opened:
+            header = opened.readline()
+            self._headers[file.name] = _names(file.name, header)
+            start, held = len(header), b""
+            while True:
+                more = opened.read(BLOCK)
+                held += more
+                end = len(held) if not more else _line_end(held)
+                if end:
+                    yield from self._block(file, start, held[:end])
+                    start, held = start + end, held[end:]
+                if not more:
+                    return
+
+    def _block(self, file: File, start: int, held: bytes) -> Iterator[Block]:
+        plain = b'"' not in held and b"\n\n" not in held and b"\r" not in held and not held.startswith(b"\n")
+        block = Block(file, held.count(b"\n") + (not held.endswith(b"\n")), len(held), start, len(held))
+        if not plain:
+            rows = self._parse(block, None).num_rows if held.strip() else 0
+            block = Block(file, rows, len(held), start, len(held))
+        if block.rows:
+            yield block
+
+
+def csv(
+    files: Files,
+    columns: Sequence[str] | None = None,
+    label: str | None = None,
+    *,
+    types: Mapping[str, Any] | None = None,
+    empty: Mapping[str, Any] | None = None,
+    storage: Mapping[str, Any] | None = None,
+) -> Csv:
+    """Examples from CSV files with a header line: (dict of columns, label), or the dict alone without `label`.
+
+    Types are those of the first lines (int64, float64, string); `types` sets them by column, in Arrow's words
+    ("float32"). `columns`, `empty` and `storage` as for `parquet`.
+
+    Raises:
+        PreflightFailed: a file is missing, unreadable or empty, or a column is wrong.
+    """
+    needs("dtj.data.csv", "pyarrow")
+    return Csv(find("dtj.data.csv", files, ".csv", storage), columns, label, empty, _arrow_types(types or {}))
+
+
+def _arrow_types(types: Mapping[str, Any]) -> dict[str, Any]:
+    import pyarrow as pa
+
+    found = {}
+    for name, kind in types.items():
+        try:
+            found[name] = pa.type_for_alias(kind) if isinstance(kind, str) else kind
+        except ValueError as error:
+            raise PreflightFailed(
+                f"dtj.data.csv does not know the type {kind!r} of column {name!r}; use int64, float32, string, …"
+            ) from error
+    return found
+
+
+def _names(file: str, header: bytes) -> list[str]:
+    import csv
+
+    names = next(csv.reader([header.decode("utf-8-sig").strip("\r\n")]), [])
+    if not any(names):
+        raise PreflightFailed(f"{file} has no header line; its first line has to name the columns")
+    return names
+
+
+def _line_end(held: bytes) -> int:
+    """Just after the last newline that is not within quotes; 0 if there is none. A file's block begins outside."""
+    end = held.rfind(b"\n") + 1
+    while end and held.count(b'"', 0, end) % 2:
+        end = held.rfind(b"\n", 0, end - 1) + 1
+    return end
