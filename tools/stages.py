@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
-QUICK = "not contract and not trainer and not e2e"
+QUICK = "not contract and not trainer and not e2e and not faults"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,11 @@ CHECK = (
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
     pytest("quick", "-q", "--durations=5", "-m", QUICK),
 )
+SOME_FAULTS = pytest("faults", "-q", "-m", "faults", "-k", "created")
+FAULTS = pytest("faults", "-q", "--durations=5", "-m", "faults")
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
-TEST = (*CHECK, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
-PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}
+TEST = (*CHECK, FAULTS, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
+PLANS = {"check": (*CHECK, SOME_FAULTS), "e2e": E2E, "test": TEST}
 
 
 def counts(report: Path) -> Counts | None:
