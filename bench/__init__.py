@@ -1,0 +1,1 @@
+"""Measurements: programs that write figures, never tests that watch a clock."""

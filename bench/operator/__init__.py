@@ -1,0 +1,1 @@
+"""The operator on a real API server, beside a bare client as the ceiling."""

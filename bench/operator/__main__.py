@@ -1,0 +1,128 @@
+"""`make bench-operator`: measure the operator, print the figures, write build/results/bench-operator.json."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.operator import creation, life, load, record, subject
+from bench.operator.fleet import fleet
+from e2e.cluster.plane import plane
+
+NODES = 10
+LIVES = 30
+
+
+def main() -> None:
+    """The command line."""
+    options = _options()
+    figures = {"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()}
+    figures |= record.machine() | {"load_before": round(os.getloadavg()[0], 1)}
+    if "create" in options.stages:
+        figures |= asyncio.run(_create(options))
+    if "life" in options.stages:
+        figures |= asyncio.run(_life(options))
+    figures["load_after"] = round(os.getloadavg()[0], 1)
+    _say(f"wrote {record.write(figures)}")
+    if options.keep:
+        _say(f"kept {record.keep(figures)}")
+    for name, value in figures.items():
+        print(f"{name:32} {value}")
+
+
+async def _create(options: argparse.Namespace) -> dict[str, Any]:
+    with plane() as running:
+        async with fleet(running) as jobs:
+            _say(
+                f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of the bare client and the operator"
+            )
+            found = await creation.compare(jobs, options.jobs, options.rounds, options.source)
+    bare, ours = (side[len(side) // 2] for side in (_by_rate(found.bare), _by_rate(found.operator)))
+    return {
+        "bare_pods_per_second": round(bare.pods_per_second, 1),
+        "operator_pods_per_second": round(ours.pods_per_second, 1),
+        "create_ratio": round(found.ratio, 3),
+        "create_ratio_of_each_round": [
+            round(o.pods_per_second / b.pods_per_second, 3) for b, o in zip(found.bare, found.operator, strict=True)
+        ],
+        "cost_ratio": round(found.cost_ratio, 3),
+        "bare_cpu_ms_per_pod": _ms(bare.client_seconds, options),
+        "operator_cpu_ms_per_pod": _ms(ours.client_seconds, options),
+        "server_cpu_ms_per_pod_bare": _ms(bare.server_seconds, options),
+        "server_cpu_ms_per_pod_operator": _ms(ours.server_seconds, options),
+        "others_cores": round(sum(r.others for r in found.bare + found.operator) / (2 * options.rounds), 2),
+        "requests_per_job": round(max(r.requests_per_job for r in found.operator), 2),
+    }
+
+
+async def _life(options: argparse.Namespace) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    with plane(fake_nodes=NODES) as running:
+        async with fleet(running) as jobs:
+            with subject.operator(running, source=options.source) as operator:
+                operator.wait_ready()
+                _say(f"raising {options.jobs} jobs on {NODES} fake nodes")
+                figures["all_running_seconds"] = round(await life.raise_jobs(jobs, options.jobs), 1)
+                _say(f"idle for {options.idle:.0f} s")
+                rest = await life.idle(jobs, operator, options.idle)
+                figures |= {"idle_seconds": options.idle, "idle_writes": rest.writes}
+                figures |= {"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)}
+                figures["rss_mb"] = round(operator.rss_mb(), 1)
+                _say(f"{options.samples} replacements, one at a time")
+                seconds = await life.replacements(jobs, options.jobs, options.samples)
+                figures |= {
+                    "replacement_samples": len(seconds),
+                    "replacement_p50_seconds": round(life.percentile(seconds, 0.5), 4),
+                    "replacement_p95_seconds": round(life.percentile(seconds, 0.95), 4),
+                }
+                _say(f"{LIVES} whole lives")
+                whole = await life.whole_lives(jobs, LIVES)
+                figures["requests_per_life"] = round(whole.requests_per_job, 2)
+                figures["requests_of_lives"] = dict(whole.requests)
+                _say(f"{options.churn} failures for the memory")
+                figures["rss_mb_before_churn"] = round(operator.rss_mb(), 1)
+                await life.churn(jobs, options.jobs, options.churn)
+                figures["rss_mb_after_churn"] = round(operator.rss_mb(), 1)
+                figures["rss_mb_peak"] = round(operator.peak_rss_mb(), 1)
+                figures["warnings"] = len(operator.warnings())
+                for line in operator.warnings()[:5]:
+                    _say(line)
+            _say("starting anew, with a job that nobody has seen")
+            figures["start_first_decision_seconds"] = round(await life.starts(jobs, options.source, options.starts), 2)
+    return figures
+
+
+def _by_rate(rounds: tuple[creation.Round, ...]) -> list[creation.Round]:
+    return sorted(rounds, key=lambda one: one.pods_per_second)
+
+
+def _ms(seconds: float, options: argparse.Namespace) -> float:
+    pods: int = options.jobs * load.WORKERS
+    return round(1000 * seconds / pods, 3)
+
+
+def _say(line: str) -> None:
+    print(f"· {line}", file=sys.stderr, flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.operator", description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1000, help="jobs of five workers each (default: 1000)")
+    parser.add_argument("--rounds", type=int, default=3, help="pairs of creation runs (default: 3)")
+    parser.add_argument("--idle", type=float, default=60.0, help="seconds of idling (default: 60)")
+    parser.add_argument("--samples", type=int, default=100, help="replacements that are timed (default: 100)")
+    parser.add_argument("--churn", type=int, default=6000, help="failures before memory is read again (default: 6000)")
+    parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
+    parser.add_argument("--stages", nargs="+", choices=["create", "life"], default=["create", "life"])
+    parser.add_argument("--source", type=Path, default=subject.SOURCE, help="source root of the operator to measure")
+    parser.add_argument("--keep", action="store_true", help="also keep the figures in bench/results/")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

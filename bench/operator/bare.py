@@ -1,0 +1,96 @@
+"""The ceiling: a bare aiohttp client that only sends what the operator has to send.
+
+For each job one status write, the service and the pods, byte for byte what the operator's builders make of the
+job, encoded before the clock starts. One watch of pods is open and read; answers are read and not parsed.
+A program of its own: `python -m bench.operator.bare KUBECONFIG NAMESPACE CONNECTIONS`; it prints `ready`, waits
+for a line on stdin, works, and prints the seconds it took, and those of the
+processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+from yarl import URL
+
+from dtj_operator.api.resource import Job
+from dtj_operator.build.pod import build_pod
+from dtj_operator.build.service import build_service
+from dtj_operator.kube import connection, wire
+from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+
+USER_AGENT = "bare-client"
+Request = tuple[str, URL, bytes, str]
+STATUS = {"phase": "Pending", "message": "Waits for worker-0, worker-1, worker-2 and 2 more to be ready.", "attempt": 0}
+"""About what the operator's first write of a status says; the rest is made for each job."""
+
+
+def requests(server: str, job: Job) -> Iterator[Request]:
+    """What one job needs, in order."""
+    status = {
+        **STATUS,
+        "startTime": "2026-01-01T00:00:00Z",
+        "selector": f"dtj.dev/job-uid={job.uid},dtj.dev/role=worker",
+        "workers": "0/5",
+        "observedGeneration": 1,
+    }
+    patch = {"metadata": {"resourceVersion": job.resource_version}, "status": status}
+    at = JOBS.path(job.namespace, job.name, "status")
+    yield "PATCH", _url(server, at), wire.dumps(patch), "application/merge-patch+json"
+    yield "POST", _url(server, SERVICES.path(job.namespace)), wire.dumps(build_service(job)), "application/json"
+    for role, replica in job.spec.replica_specs.items():
+        for index in range(replica.replicas):
+            body = wire.dumps(build_pod(job, role, index, 0))
+            yield "POST", _url(server, PODS.path(job.namespace)), body, "application/json"
+
+
+async def main(kubeconfig: str, namespace: str, connections: int) -> None:
+    """See the module."""
+    here = connection.load(kubeconfig, {})
+    line = [request async for job in _jobs(here, namespace) for request in requests(here.server, job)]
+    connector = aiohttp.TCPConnector(limit=0, ssl=here.ssl_context() or True)
+    async with aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT}) as session:
+        watch = asyncio.create_task(_watch(session, here.server, namespace))
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        began, used = time.perf_counter(), time.process_time()
+        rest = iter(line)
+
+        async def drain() -> None:
+            for method, url, body, content in rest:
+                async with session.request(method, url, data=body, headers={"Content-Type": content}) as answer:
+                    await answer.read()
+                    answer.raise_for_status()
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(connections):
+                group.create_task(drain())
+        print(time.perf_counter() - began, time.process_time() - used, flush=True)
+        watch.cancel()
+
+
+async def _jobs(here: connection.Connection, namespace: str) -> AsyncIterator[Job]:
+    async with HttpClient(here, user_agent=USER_AGENT) as client:
+        async for page in client.pages(JOBS, namespace):
+            for item in page.items:
+                yield Job.parse(item)
+
+
+async def _watch(session: aiohttp.ClientSession, server: str, namespace: str) -> None:
+    url = _url(server, f"{PODS.path(namespace)}?watch=true&labelSelector=dtj.dev/job-name")
+    async with session.get(url, timeout=aiohttp.ClientTimeout()) as stream:
+        async for _chunk in stream.content.iter_any():
+            pass
+
+
+def _url(server: str, path: str) -> URL:
+    return URL(server + path, encoded=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,174 @@
+"""How fast the pods of many jobs are created: the bare client and the operator, in turns, on one API server.
+
+Both begin with the jobs present and everything warm: the bare client with its requests encoded, the operator
+waiting for a lease that the bench holds. The clock runs from the first answered request to the last created pod,
+by the API server's own audit log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+from bench.operator import bare, load, meter, subject
+from bench.operator.fleet import Fleet
+from dtj_operator.app.operator import LEASE_NAME
+from dtj_operator.kube.resources import LEASES
+from e2e.cluster.audit import Request
+from e2e.cluster.plane import Plane
+
+CONNECTIONS = 32
+LIMIT = 600.0
+SETTLE_SECONDS = 4.0
+"""After the last pod: events and counts still come."""
+LEASE_NAMESPACE = "default"
+READS = frozenset({"list", "watch"})
+NOT_FOR_JOBS = frozenset({"leases", "selfsubjectaccessreviews"})
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One run of one side."""
+
+    pods_per_second: float
+    requests: Counter[str]
+    """What was asked on behalf of the jobs until everything was quiet."""
+    jobs: int
+    client_seconds: float
+    """Processor time of the client."""
+    server_seconds: float
+    """Processor time of API server and etcd."""
+    others: float
+    """Cores that everything else on the machine was using meanwhile."""
+
+    @property
+    def cost(self) -> float:
+        """Processor seconds of client and server for each pod."""
+        return (self.client_seconds + self.server_seconds) / self.requests["create pods"]
+
+    @property
+    def requests_per_job(self) -> float:
+        return self.requests.total() / self.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Pairs of rounds."""
+
+    bare: tuple[Round, ...]
+    operator: tuple[Round, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Median over the pairs, so that a busy moment of the machine counts once."""
+        pairs = zip(self.bare, self.operator, strict=True)
+        return median(ours.pods_per_second / theirs.pods_per_second for theirs, ours in pairs)
+
+    @property
+    def cost_ratio(self) -> float:
+        """What the rate's ratio would be were processor time all that counts; other programs do not change it."""
+        pairs = zip(self.bare, self.operator, strict=True)
+        return median(theirs.cost / ours.cost for theirs, ours in pairs)
+
+
+async def compare(fleet: Fleet, jobs: int, rounds: int, source: Path) -> Comparison:
+    """Alternate, the bare client first."""
+    bares, operators = [], []
+    for number in range(rounds):
+        bares.append(await bare_round(fleet, f"bare-{number}", jobs))
+        await fleet.clear(f"bare-{number}")
+        operators.append(await operator_round(fleet, f"operator-{number}", jobs, source))
+        await fleet.clear(f"operator-{number}")
+    return Comparison(tuple(bares), tuple(operators))
+
+
+async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int = CONNECTIONS) -> Round:
+    """The ceiling."""
+    await fleet.make(namespace, load.names(jobs))
+    command = [sys.executable, "-m", "bench.operator.bare", str(fleet.plane.kubeconfig), namespace, str(connections)]
+    process = subprocess.Popen(  # noqa: ASYNC220  (before the clock starts)
+        command, cwd=subject.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdin
+    assert process.stdout
+    await asyncio.to_thread(process.stdout.readline)
+    mark, before = fleet.plane.audit.mark(), reading(fleet.plane)
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    said = await asyncio.to_thread(process.stdout.readline)
+    span = meter.between(before, reading(fleet.plane))
+    process.stdin.close()
+    if process.wait(30) or not said:
+        raise RuntimeError("the bare client has failed")
+    used = float(said.split()[1])
+    return _round(fleet.plane, mark, bare.USER_AGENT, namespace, jobs, used, span)
+
+
+async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, wrapper: tuple[str, ...] = ()) -> Round:
+    """The operator, from the moment that it gets the lease."""
+    await fleet.make(namespace, load.names(jobs))
+    await hold_lease(fleet)
+    with subject.operator(fleet.plane, source=source, wrapper=wrapper) as running:
+        running.wait_ready()
+        await asyncio.sleep(1.0)
+        mark, used, before = fleet.plane.audit.mark(), running.cpu_seconds(), reading(fleet.plane)
+        await release_lease(fleet)
+        await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT)
+        used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.plane))
+        await asyncio.sleep(SETTLE_SECONDS)
+    return _round(fleet.plane, mark, subject.USER_AGENT, namespace, jobs, used, span)
+
+
+async def hold_lease(fleet: Fleet) -> None:
+    """Be the leader, as far as operators can tell."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "bench", "leaseDurationSeconds": 600, "acquireTime": now, "renewTime": now}
+    body = {
+        "apiVersion": LEASES.api_version,
+        "kind": "Lease",
+        "metadata": {"name": LEASE_NAME, "namespace": LEASE_NAMESPACE},
+        "spec": {**spec, "leaseTransitions": 0},
+    }
+    fleet.plane.api.delete(LEASES.path(LEASE_NAMESPACE, LEASE_NAME))
+    await fleet.client.create(LEASES, LEASE_NAMESPACE, body)
+
+
+async def release_lease(fleet: Fleet) -> None:
+    """Let an operator lead."""
+    held = await fleet.client.get(LEASES, LEASE_NAMESPACE, LEASE_NAME)
+    spec = {**held["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
+    await fleet.client.replace(LEASES, LEASE_NAMESPACE, LEASE_NAME, {**held, "spec": spec})
+
+
+def reading(plane: Plane) -> meter.Reading:
+    """Processor time of the plane, now."""
+    init = plane.machine.init_pid()
+    assert init is not None
+    return meter.read(init)
+
+
+def for_jobs(request: Request) -> bool:
+    """Whether a request was made for a job, and not to know the world or to lead."""
+    return request.verb not in READS and request.resource not in NOT_FOR_JOBS
+
+
+def kinds(requests: Iterable[Request]) -> Counter[str]:
+    """How many of each, keyed `verb resource[/subresource]`."""
+    return Counter(f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests)
+
+
+def _round(plane: Plane, mark: int, user_agent: str, namespace: str, jobs: int, used: float, span: meter.Span) -> Round:
+    asked = [r for r in plane.audit.since(mark, user_agent=user_agent) if for_jobs(r) and r.namespace == namespace]
+    refused = [r for r in asked if r.code >= 400]
+    if refused:
+        raise RuntimeError(f"{len(refused)} requests of {user_agent} were refused, first: {refused[0]}")
+    created = [r.at for r in asked if r.verb == "create" and r.resource == "pods"]
+    seconds = (max(created) - min(r.at for r in asked)).total_seconds()
+    return Round(len(created) / seconds, kinds(asked), jobs, used, span.server, span.others(used))

@@ -1,0 +1,146 @@
+"""Many jobs on one API server: made, counted, disturbed and removed, as fast as the server allows.
+
+Speaks as user agent `dtj-bench`, so that the audit log tells these requests from the operator's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.operator import load
+from dtj_operator.api.crd import crd
+from dtj_operator.kube import connection
+from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.errors import NotFound
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
+from e2e.cluster.plane import Plane
+
+USER_AGENT = "dtj-bench"
+AT_ONCE = 16
+POLL_SECONDS = 0.2
+CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+
+
+class TooSlowError(Exception):
+    """Something did not happen within its limit."""
+
+
+class Fleet:
+    """The administrator's view of one plane."""
+
+    def __init__(self, plane: Plane, client: HttpClient) -> None:
+        self.plane = plane
+        self.client = client
+
+    async def make(self, namespace: str, names: Iterable[str]) -> None:
+        """Create the namespace and a job of each name."""
+        self.plane.namespace(namespace)
+        await each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
+
+    async def wait_for_pods(self, namespace: str, count: int, limit: float) -> None:
+        """Until so many pods have been created in the namespace since it was made; costs the server nothing."""
+        seen = Creations(self.plane.audit.path, namespace)
+
+        async def reached() -> bool:
+            return seen.count() >= count
+
+        await self.until(reached, limit, f"{count} pods in namespace {namespace}")
+
+    async def wait_for_phase(self, namespace: str, phase: str, count: int, limit: float) -> None:
+        """Until so many jobs are in that phase."""
+
+        async def reached() -> bool:
+            phases = [job.get("status", {}).get("phase") async for job in self.jobs(namespace)]
+            return phases.count(phase) >= count
+
+        await self.until(reached, limit, f"{count} jobs {phase}", pause=1.0)
+
+    async def clear(self, namespace: str) -> None:
+        """Delete the jobs, services and pods of a namespace, at once."""
+        for resource in (JOBS, PODS, SERVICES):
+            async for page in self.client.pages(resource, namespace, limit=1000):
+                await each(page.items, partial(self._delete, resource, namespace))
+
+    async def jobs(self, namespace: str) -> AsyncIterator[dict[str, Any]]:
+        """Every job of a namespace."""
+        async for page in self.client.pages(JOBS, namespace, limit=500):
+            for item in page.items:
+                yield item
+
+    async def end_pod(self, namespace: str, name: str, exit_code: int) -> float:
+        """Report that a pod's container has ended; the time at which the server had accepted that (epoch seconds)."""
+        await self.client.patch_status(PODS, namespace, name, {"status": load.ended(exit_code)})
+        return time.time()
+
+    async def _delete(self, resource: Resource, namespace: str, item: dict[str, Any]) -> None:
+        metadata = item["metadata"]
+        with suppress(NotFound):  # the garbage collector was faster
+            await self.client.delete(resource, namespace, metadata["name"], uid=metadata["uid"], grace=0)
+
+    async def until(
+        self, condition: Callable[[], Awaitable[bool]], limit: float, what: str, pause: float = POLL_SECONDS
+    ) -> None:
+        """Poll; TooSlowError after `limit` seconds."""
+        deadline = time.monotonic() + limit
+        while not await condition():
+            if time.monotonic() > deadline:
+                raise TooSlowError(f"after {limit:.0f} s there are not yet {what}")
+            await asyncio.sleep(pause)
+
+
+class Creations:
+    """Follows the audit log: pods created in one namespace."""
+
+    def __init__(self, log: Path, namespace: str) -> None:
+        self._log = log
+        self._namespace = f'"resource":"pods","namespace":"{namespace}"'.encode()
+        self._offset = 0
+        self._rest = b""
+        self._found = 0
+
+    def count(self) -> int:
+        """So many by now."""
+        with self._log.open("rb") as log:
+            log.seek(self._offset)
+            text = self._rest + log.read()
+            self._offset = log.tell()
+        *lines, self._rest = text.split(b"\n")
+        self._found += sum(
+            self._namespace in line and b'"verb":"create"' in line and b'"code":201' in line for line in lines
+        )
+        return self._found
+
+
+@asynccontextmanager
+async def fleet(plane: Plane) -> AsyncIterator[Fleet]:
+    """A fleet on a plane that has the CRD."""
+    here = connection.load(str(plane.kubeconfig), {})
+    async with HttpClient(here, user_agent=USER_AGENT) as client:
+        await client.create(CRDS, None, crd())
+        found = Fleet(plane, client)
+
+        async def established() -> bool:
+            status = (await client.get(CRDS, None, f"{JOBS.plural}.{JOBS.group}")).get("status") or {}
+            return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
+
+        await found.until(established, 30, "an established CRD", pause=0.05)
+        yield found
+
+
+async def each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]], at_once: int = AT_ONCE) -> None:
+    """Do all, so many at a time."""
+    line = iter(items)
+
+    async def drain() -> None:
+        for item in line:
+            await act(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(drain())

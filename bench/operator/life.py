@@ -1,0 +1,160 @@
+"""The operator beside many running jobs: requests of a whole life, idling, replacement, start, memory.
+
+The nodes are kwok's: pods are scheduled and run at once, without containers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from bench.operator import load, subject
+from bench.operator.creation import for_jobs, kinds
+from bench.operator.fleet import Fleet, each
+from bench.operator.subject import Subject
+from dtj_operator.api.contract import EXIT_KILLED
+from e2e.cluster.audit import Request
+
+STANDING = "standing"
+"""The namespace of the jobs that are there all the time."""
+LIVES = "lives"
+LIMIT = 900.0
+REPLACEMENT_LIMIT = 30.0
+SETTLE_SECONDS = 5.0
+PAUSE_SECONDS = 0.15
+"""Between two failures, so that each is met by an operator that has nothing else to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Jobs from their creation to their success."""
+
+    requests: Counter[str]
+    jobs: int
+
+    @property
+    def requests_per_job(self) -> float:
+        return self.requests.total() / self.jobs
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """A while in which nothing happens."""
+
+    writes: int
+    """All but those of the operator's own Lease."""
+    cpu_percent: float
+    """Of one core."""
+    requests: Counter[str]
+
+
+async def raise_jobs(fleet: Fleet, jobs: int) -> float:
+    """Have so many jobs Running; seconds until they all were."""
+    began = time.monotonic()
+    await fleet.make(STANDING, load.names(jobs))
+    await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
+    return time.monotonic() - began
+
+
+async def whole_lives(fleet: Fleet, jobs: int) -> Life:
+    """New jobs beside the others: created, Running, every worker done, Succeeded."""
+    mark = fleet.plane.audit.mark()
+    await fleet.make(LIVES, load.names(jobs))
+    await fleet.wait_for_phase(LIVES, "Running", jobs, LIMIT)
+    await asyncio.sleep(SETTLE_SECONDS)
+    pods = [f"{name}-worker-{index}" for name in load.names(jobs) for index in range(load.WORKERS)]
+    await each(pods, lambda pod: fleet.end_pod(LIVES, pod, 0))
+    await fleet.wait_for_phase(LIVES, "Succeeded", jobs, LIMIT)
+    await asyncio.sleep(SETTLE_SECONDS)
+    asked = [request for request in _operators(fleet, mark) if request.namespace == LIVES]
+    await fleet.clear(LIVES)
+    return Life(kinds(asked), jobs)
+
+
+async def idle(fleet: Fleet, running: Subject, seconds: float) -> Idle:
+    """Let everything come to rest, then watch for so many seconds."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    mark, used = fleet.plane.audit.mark(), running.cpu_seconds()
+    await asyncio.sleep(seconds)
+    used = running.cpu_seconds() - used
+    asked = fleet.plane.audit.since(mark, user_agent=subject.USER_AGENT)
+    writes = [request for request in asked if request.writes and request.resource != "leases"]
+    return Idle(len(writes), 100 * used / seconds, kinds(asked))
+
+
+async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[float]:
+    """Seconds from a pod's failure to its successor, one failure at a time; by the API server's clock.
+
+    The container was killed (137): that is free of charge and waits for nothing.
+    """
+    mark = fleet.plane.audit.mark()
+    victims = [f"{name}-worker-{load.WORKERS - 1}" for name in _spread(load.names(jobs), samples)]
+    for victim in victims:
+        await fleet.end_pod(STANDING, victim, EXIT_KILLED)
+        await asyncio.sleep(PAUSE_SECONDS)
+    await asyncio.sleep(SETTLE_SECONDS)
+    return list(_latencies(fleet.plane.audit.since(mark)))
+
+
+async def churn(fleet: Fleet, jobs: int, failures: int) -> None:
+    """Have so many pods fail and be replaced, as many at a time as the server bears."""
+    chosen = [f"{name}-worker-0" for name in _spread(load.names(jobs), failures)]
+    for start in range(0, len(chosen), jobs):
+        await each(chosen[start : start + jobs], lambda pod: fleet.end_pod(STANDING, pod, EXIT_KILLED))
+        await asyncio.sleep(SETTLE_SECONDS)
+        await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
+
+
+async def start(fleet: Fleet, source: Path, attempt: int) -> float:
+    """Seconds from the start of the process until a job that nobody has seen yet has its pods."""
+    namespace = f"newcomer-{attempt}"
+    await fleet.make(namespace, [])
+    mark = fleet.plane.audit.mark()
+    with subject.operator(fleet.plane, source=source) as running:
+        await fleet.make(namespace, ["newcomer"])
+        await fleet.wait_for_pods(namespace, load.WORKERS, LIMIT)
+        created = [
+            request.at.timestamp()
+            for request in _operators(fleet, mark)
+            if request.namespace == namespace and request.verb == "create" and request.resource == "pods"
+        ]
+        return max(created) - running.spawned_at
+
+
+async def starts(fleet: Fleet, source: Path, times: int) -> float:
+    """The median of some."""
+    return median([await start(fleet, source, attempt) for attempt in range(times)])
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The smallest value that at least this share of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def _operators(fleet: Fleet, mark: int) -> list[Request]:
+    return [r for r in fleet.plane.audit.since(mark, user_agent=subject.USER_AGENT) if for_jobs(r)]
+
+
+def _spread(names: list[str], count: int) -> list[str]:
+    """So many of the names, in a mixed order that is always the same, each as often as the others."""
+    mixed = random.Random(0).sample(names, len(names))  # noqa: S311
+    return [mixed[number % len(mixed)] for number in range(count)]
+
+
+def _latencies(requests: list[Request]) -> Iterator[float]:
+    failed: dict[str, datetime] = {}
+    for request in sorted(requests, key=lambda r: r.at):
+        if request.resource != "pods" or request.namespace != STANDING:
+            continue
+        if request.verb == "patch" and request.user_agent.startswith("dtj-bench"):
+            failed[request.name] = request.at
+        elif request.verb == "create" and request.code == 201 and request.name in failed:
+            yield (request.at - failed.pop(request.name)).total_seconds()

@@ -1,0 +1,61 @@
+"""What is measured with: many equal jobs, each of five workers. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtj_operator.api.names import API_VERSION, KIND
+
+WORKERS = 5
+"""Pods of each job."""
+
+
+def job(name: str) -> dict[str, Any]:
+    """A MultiWorkerMirrored job as a user would write it; a failed pod is replaced without a wait."""
+    container = {
+        "name": "tensorflow",
+        "image": "registry.example/team/train:1",
+        "args": ["train.py", "--epochs=12"],
+        "env": [{"name": "TF_CPP_MIN_LOG_LEVEL", "value": "1"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+    }
+    template = {
+        "metadata": {"labels": {"team": "bench"}},
+        "spec": {"containers": [container], "volumes": [{"name": "scratch", "emptyDir": {}}]},
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": {
+            "replicaSpecs": {"worker": {"replicas": WORKERS, "restartPolicy": "OnFailure", "template": template}},
+            "successPolicy": {"type": "AllWorkers"},
+            "failurePolicy": {"backoff": {"initialSeconds": 0}},
+            "checkpoint": {"directory": "/checkpoints"},
+        },
+    }
+
+
+def names(count: int, prefix: str = "job") -> list[str]:
+    """The names of `count` jobs."""
+    return [f"{prefix}-{number:05d}" for number in range(count)]
+
+
+def ended(exit_code: int) -> dict[str, Any]:
+    """The status of a pod whose container has ended, as a kubelet reports it."""
+    terminated = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
+    return {
+        "phase": "Failed" if exit_code else "Succeeded",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "PodFailed" if exit_code else "PodCompleted"}],
+        "containerStatuses": [
+            {
+                "name": "tensorflow",
+                "image": "registry.example/team/train:1",
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {"terminated": terminated},
+            }
+        ],
+    }

@@ -1,0 +1,72 @@
+"""Processor time, of single processes and of the whole machine, from /proc."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Processor seconds since some beginning."""
+
+    at: float
+    """Monotonic seconds."""
+    machine: float
+    """Everything that is not idle, all cores together."""
+    server: float
+    """All processes of the plane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Between two readings."""
+
+    seconds: float
+    server: float
+    """Processor seconds of the plane's processes."""
+    machine: float
+    """Processor seconds of everything on the machine."""
+
+    def others(self, client: float) -> float:
+        """How many cores everybody else was using, when the measured client used so many seconds."""
+        return max(0.0, self.machine - self.server - client) / self.seconds
+
+
+def read(init: int) -> Reading:
+    """Now. `init` is the parent of the plane's processes."""
+    return Reading(time.monotonic(), _machine(), sum(_process(pid)[1] for pid in _children(init)))
+
+
+def between(before: Reading, after: Reading) -> Span:
+    """The difference."""
+    return Span(after.at - before.at, after.server - before.server, after.machine - before.machine)
+
+
+def process_seconds(pid: int) -> float:
+    """User and system time of one process."""
+    return _process(pid)[1]
+
+
+def _children(parent: int) -> list[int]:
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal())
+    return [pid for pid in pids if _process(pid)[0] == parent]
+
+
+def _process(pid: int) -> tuple[int, float]:
+    """Parent and processor seconds; zeros for one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    except OSError:
+        return 0, 0.0
+    return int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def _machine() -> float:
+    """user, nice, system, irq, softirq and steal: what is taken from us counts as used by others."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    return (sum(fields[:3]) + sum(fields[5:8])) / TICKS

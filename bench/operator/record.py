@@ -1,0 +1,43 @@
+"""What a run found, as flat JSON, with the machine it was found on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from e2e.cluster import binaries
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULT = ROOT / "build" / "results" / "bench-operator.json"
+KEPT = ROOT / "bench" / "results"
+
+
+def machine() -> dict[str, Any]:
+    """Where it was measured."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(": ")[2] for line in lines if "model name" in line), platform.processor())
+    return {
+        "machine": f"{os.cpu_count()} cores, {model}",
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "kubernetes": binaries.KUBERNETES,
+    }
+
+
+def write(figures: dict[str, Any]) -> Path:
+    """Write build/results/bench-operator.json."""
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps(figures, indent=2) + "\n")
+    return RESULT
+
+
+def keep(figures: dict[str, Any]) -> Path:
+    """A copy among the kept results, named by the day and the number of jobs."""
+    day = datetime.now(UTC).strftime("%Y-%m-%d")
+    kept = KEPT / f"operator-{day}-{figures['jobs']}-jobs.json"
+    kept.write_text(json.dumps(figures, indent=2) + "\n")
+    return kept

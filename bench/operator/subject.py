@@ -1,0 +1,109 @@
+"""The operator under measurement: the real command in a process of its own, and what the kernel says of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.operator import meter
+from e2e.cluster.plane import Plane, free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "operator"
+USER_AGENT = "dtj-operator/"
+READY_LIMIT = 120.0
+STOP_LIMIT = 20.0
+MEGABYTE = 1024 * 1024
+
+
+@dataclass
+class Subject:
+    """One operator process."""
+
+    process: subprocess.Popen[bytes]
+    health: int
+    """Port of /readyz."""
+    log: Path
+    spawned_at: float = field(default_factory=time.time)
+    """Epoch seconds."""
+
+    def wait_ready(self) -> float:
+        """Until it knows everything that exists; seconds since it was spawned."""
+        deadline = time.monotonic() + READY_LIMIT
+        while not self._ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the operator has not become ready: {self.log.read_text()[-1500:]}")
+            time.sleep(0.02)
+        return time.time() - self.spawned_at
+
+    def rss_mb(self) -> float:
+        """Resident memory now, in MB of 2**20 bytes."""
+        return self._status("VmRSS")
+
+    def peak_rss_mb(self) -> float:
+        """The most it ever was."""
+        return self._status("VmHWM")
+
+    def cpu_seconds(self) -> float:
+        """Processor time so far, user and system."""
+        return meter.process_seconds(self.process.pid)
+
+    def warnings(self) -> list[str]:
+        """Lines of its log that are worse than info."""
+        return [line for line in self.log.read_text().splitlines() if " info " not in line]
+
+    def stop(self) -> None:
+        """SIGTERM, and wait."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _status(self, name: str) -> float:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the operator has ended: {self.log.read_text()[-3000:]}")
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024 / MEGABYTE
+        raise AssertionError(name)
+
+
+@contextmanager
+def operator(plane: Plane, *flags: str, source: Path = SOURCE, wrapper: tuple[str, ...] = ()) -> Iterator[Subject]:
+    """The operator as administrator of that plane, progress off; stopped at the end.
+
+    `source`: the source root to run. `wrapper`: a program in front, for instance a profiler.
+    """
+    port = free_port()
+    log = plane.directory / f"operator-{port}.log"
+    command = [*wrapper, sys.executable, "-m", "dtj_operator", "run", f"--kubeconfig={plane.kubeconfig}"]
+    command += ["--no-progress", "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}", *flags]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, env=environment, stderr=out, stdout=out, cwd=plane.directory)
+    subject = Subject(process, port, log)
+    try:
+        yield subject
+        if process.poll() is not None:
+            raise RuntimeError(f"the operator has ended: {log.read_text()[-1500:]}")
+    finally:
+        subject.stop()
