@@ -97,7 +97,7 @@ class KopfSource:
             return kopf.AiohttpSession(server=self._connection.server, aiohttp_session=session)
 
         @kopf.on.event(JOBS.group, JOBS.version, JOBS.plural, registry=registry)
-        def event(event: Any, **_: Any) -> None:
+        async def event(event: Any, **_: Any) -> None:  # kopf runs what is not async in a thread pool
             self._inbox.append((event["type"], event["object"]))
             if not self._waking and self._home is not None:
                 self._waking = True
@@ -127,6 +127,26 @@ class KopfSource:
             self._relisted()
 
 
+class _NoMemory(kopf.DiffBaseStorage):
+    """kopf compares every object with what it was before; nothing here asks for the difference."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        pass
+
+
+class _NoProgress(kopf.StatusProgressStorage):
+    """Nothing is in progress, so there is nothing to clear from a copy of every object."""
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence
+
+
 def _settle(ended: asyncio.Future[BaseException | None], error: BaseException | None) -> None:
     if not ended.done():
         ended.set_result(error)
@@ -151,5 +171,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = ERROR_PAUSES
     settings.networking.enforce_retry_after = True
     settings.persistence.finalizer = "dtj.dev/unused"
+    settings.persistence.diffbase_storage = _NoMemory()
+    settings.persistence.progress_storage = _NoProgress(name="dtj.dev")
     settings.process.ultimate_exiting_timeout = None
     return settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.contract import Environment
@@ -13,21 +14,23 @@ from dtj_operator.build.tf_config import has_cluster, tf_config
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dtj_operator.api.names import Role
+    from dtj_operator.api.names import Role, StrategyType
     from dtj_operator.api.resource import Job
+    from dtj_operator.api.spec import Checkpoint, Strategy
 
 TF_CONFIG = "TF_CONFIG"
+KEPT = 128
+"""Blocks that are kept: they are the same for all pods of a job, and often for many jobs."""
 
 
 def strategy_block(job: Job) -> str:
     """`spec.strategy` as JSON, with the resolved type."""
-    block = job.spec.strategy.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return _json(block | {"type": str(choose_strategy(job.spec).type)})
+    return _strategy_block(job.spec.strategy, choose_strategy(job.spec).type)
 
 
 def checkpoint_block(job: Job) -> str:
     """`spec.checkpoint` as JSON."""
-    return _json(job.spec.checkpoint.model_dump(mode="json", by_alias=True))
+    return _checkpoint_block(job.spec.checkpoint)
 
 
 def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]) -> dict[str, str]:
@@ -53,6 +56,17 @@ def merged(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list
     """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
     kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
     return [{"name": name, "value": value} for name, value in ours.items()] + kept
+
+
+@lru_cache(maxsize=KEPT)
+def _strategy_block(strategy: Strategy, chosen: StrategyType) -> str:
+    block = strategy.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return _json(block | {"type": str(chosen)})
+
+
+@lru_cache(maxsize=KEPT)
+def _checkpoint_block(checkpoint: Checkpoint) -> str:
+    return _json(checkpoint.model_dump(mode="json", by_alias=True))
 
 
 def _json(block: Mapping[str, Any]) -> str:

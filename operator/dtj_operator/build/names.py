@@ -55,7 +55,6 @@ def owner_reference(job: Job) -> dict[str, Any]:
     }
 
 
-def address(job: Job, role: Role, index: int, port: int) -> str:
-    """Where the pod's TensorFlow server is reached inside the cluster."""
-    domain = f".{job.spec.cluster_domain}" if job.spec.cluster_domain else ""
-    return f"{pod_name(job.name, role, index)}.{job.name}.{job.namespace}.svc{domain}:{port}"
+def address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
+    """Where the pod's TensorFlow server is reached inside the cluster; `domain` may be empty."""
+    return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}:{port}"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import PORT_NAME, RestartPolicy, Role
-from dtj_operator.build.containers import main_container, port
+from dtj_operator.build.containers import containers, main_container, main_index, port
 from dtj_operator.build.environment import merged, variables
 from dtj_operator.build.names import owner_reference, pod_labels, pod_name
 
@@ -25,9 +24,9 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     """
     role = Role(role)
     replica = job.spec.replica_specs[role]
-    template = copy.deepcopy(replica.template)
-    metadata = template.get("metadata") or {}
-    spec = template.get("spec") or {}
+    metadata = replica.template.get("metadata") or {}
+    # Only what is changed below is copied; all else is shared with the template, which nobody changes.
+    spec = dict(replica.template.get("spec") or {})
     name = pod_name(job.name, role, index)
 
     ours: dict[str, Any] = {
@@ -42,8 +41,11 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     spec["hostname"] = name
     spec["subdomain"] = job.name
     spec["restartPolicy"] = pod_restart_policy(replica)
-    main = main_container(job.spec, template)
-    if main:
+    everyone = containers(replica.template)
+    if everyone:
+        position = main_index(job.spec, replica.template)
+        main = dict(everyone[position])
+        spec["containers"] = [*everyone[:position], main, *everyone[position + 1 :]]
         _equip(job, role, index, attempt, main)
         _mount_checkpoints(job, spec, main)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": ours, "spec": spec}

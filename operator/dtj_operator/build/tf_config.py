@@ -7,6 +7,7 @@ same cluster as all others and is not part of it, as TensorFlow expects.
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import TRAINING_ROLES, Role
@@ -16,27 +17,30 @@ from dtj_operator.build.names import address
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job
 
+KEPT = 32
+"""Clusters that are kept: a job of a thousand pods has one, which stands in each of them."""
+
 
 def has_cluster(job: Job) -> bool:
     """Whether the job has more than one pod, so that its pods need TF_CONFIG."""
     return sum(replica.replicas for replica in job.spec.replica_specs.values()) > 1
 
 
-def cluster(job: Job) -> dict[str, list[str]]:
-    """Addresses by role; a role without replicas has no key."""
-    return {
-        str(role): [address(job, role, index, _port(job, role)) for index in range(count)]
-        for role in TRAINING_ROLES
-        if (count := job.spec.replicas(role))
-    }
-
-
 def tf_config(job: Job, role: Role, index: int) -> str:
     """The JSON for one pod."""
-    return json.dumps(
-        {"cluster": cluster(job), "task": {"type": str(role), "index": index}},
-        separators=(",", ":"),
-    )
+    counts = ((role, job.spec.replicas(role)) for role in TRAINING_ROLES)
+    sizes = tuple((role, count, _port(job, role)) for role, count in counts if count)
+    task = json.dumps({"type": str(role), "index": index}, separators=(",", ":"))
+    return f'{{"cluster":{_cluster_text(job.name, job.namespace, job.spec.cluster_domain, sizes)},"task":{task}}}'
+
+
+@lru_cache(maxsize=KEPT)
+def _cluster_text(job: str, namespace: str, domain: str, sizes: tuple[tuple[Role, int, int], ...]) -> str:
+    addresses = {
+        str(role): [address(job, namespace, domain, role, index, where) for index in range(count)]
+        for role, count, where in sizes
+    }
+    return json.dumps(addresses, separators=(",", ":"))
 
 
 def _port(job: Job, role: Role) -> int:

@@ -1,7 +1,7 @@
 """Kubernetes events about jobs. Best effort: a lost event changes nothing.
 
-They are posted in the background, two at a time, so that a thousand jobs that start together get their pods
-first and their events after.
+They are posted in the background, two at a time, and wait a little while jobs are in line, so that a thousand
+jobs that start together get their pods first and their events after.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import EVENTS, JOBS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dtj_operator.domain.plan import Event
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.runtime.clock import Clock
@@ -26,8 +28,10 @@ COMPONENT = "dtj-operator"
 LONGEST_MESSAGE = 1024
 """Characters the API server accepts in an event's message."""
 
-
 AT_ONCE = 2
+PATIENCE_SECONDS = 10.0
+"""How long an event gives way to jobs in line."""
+LOOK_SECONDS = 0.1
 MOST_WAITING = 10_000
 """Beyond that the newest are dropped: somebody is in a storm, and events are not what they need."""
 
@@ -35,12 +39,15 @@ MOST_WAITING = 10_000
 class Recorder:
     """Posts events in the name of one operator process."""
 
-    def __init__(self, client: ApiClient, clock: Clock, identity: str) -> None:
+    def __init__(self, client: ApiClient, clock: Clock, identity: str, *, busy: Callable[[], bool]) -> None:
+        """`busy`: whether anything more urgent is waiting."""
         self._client = client
+        self._busy = busy
+        self._flushing = False
         self._clock = clock
         self._identity = identity
         self._last = 0
-        self._waiting: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[tuple[float, str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
 
     async def run(self) -> None:
         """Post what is waiting, until cancelled."""
@@ -50,6 +57,7 @@ class Recorder:
 
     async def flush(self, seconds: float) -> None:
         """Wait until everything is posted, but not longer than that."""
+        self._flushing = True
         try:
             await asyncio.wait_for(self._waiting.join(), seconds)
         except TimeoutError:
@@ -81,14 +89,15 @@ class Recorder:
             "count": 1,
         }
         try:
-            self._waiting.put_nowait((known.namespace, body))
+            self._waiting.put_nowait((asyncio.get_running_loop().time(), known.namespace, body))
         except asyncio.QueueFull:
             logger.info("event dropped", extra={"job": f"{known.namespace}/{known.name}", "reason": event.reason})
 
     async def _post_all(self) -> None:
         while True:
-            namespace, body = await self._waiting.get()
+            since, namespace, body = await self._waiting.get()
             try:
+                await self._give_way(since + PATIENCE_SECONDS)
                 await self._client.create(EVENTS, namespace, body)
             except KubeError as error:
                 logger.info(
@@ -97,3 +106,8 @@ class Recorder:
                 )
             finally:
                 self._waiting.task_done()
+
+    async def _give_way(self, until: float) -> None:
+        loop = asyncio.get_running_loop()
+        while self._busy() and not self._flushing and loop.time() < until:  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(LOOK_SECONDS)
