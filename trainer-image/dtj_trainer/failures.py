@@ -26,6 +26,7 @@ _PORT_WORDS = re.compile(r"could not start grpc server", re.IGNORECASE)
 _DISK_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
 _MEMORY_WORDS = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
 _LATE_WORDS = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
+_OWN_WORDS = re.compile(r"^dtj_trainer\.errors\.PreflightFailed: (.+)$", re.MULTILINE)  # by Python within a graph
 _NOISE = re.compile(
     r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$"
     r"|defined at )"
@@ -72,6 +73,8 @@ def _known(exc: BaseException) -> Failure | None:
 
 def _tensorflow(exc: BaseException, text: str) -> Failure | None:
     kind = type(exc).__name__
+    if own := _OWN_WORDS.search(str(exc)):
+        return Failure("preflight-failed", 1, _line(own[1]))
     if kind == "ResourceExhaustedError" and _MEMORY_WORDS.search(text):
         return Failure("out-of-memory", 137, _line(f"the device ran out of memory: {text}; lower the batch size"))
     if _PORT_WORDS.search(text):

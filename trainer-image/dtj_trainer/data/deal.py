@@ -116,8 +116,9 @@ def rest_after(order: Order, history: Sequence[Dealt]) -> Rest:
 def reading(
     order: Order, history: Sequence[Dealt], workers: int, index: int, *, repeat: bool
 ) -> Iterator[tuple[int, Positions]]:
-    """(pass, positions on its line) that process `index` of `workers` reads after `history`; endless with `repeat`, else
-    one pass.
+    """(pass, positions on its line) that process `index` of `workers` reads after `history`.
+
+    Endless with `repeat`, else one pass.
     """
     *older, last = [*history] if history and history[-1].workers == workers else [*history, Dealt(workers, 0)]
     rest, generation = rest_after(order, older), len(older)

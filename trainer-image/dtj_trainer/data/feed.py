@@ -8,6 +8,7 @@ from typing import Any
 from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
+from dtj_trainer.data.shuffles import unseeded
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.running import Session
 
@@ -63,6 +64,11 @@ def training_iterator(
     if isinstance(data, Pipeline):
         dataset = data.training(sizes.share(session), seed, history)
     else:
+        if is_dataset(data) and session.workers > 1 and unseeded(data):
+            raise PreflightFailed(
+                f"the dataset is shuffled without a seed, so each of {session.workers} processes would read another "
+                "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
+            )
         dataset = _own_part(data.repeat(), session) if is_dataset(data) else _call(data, session).repeat()
         if skip:
             warnings.warn(

@@ -14,6 +14,8 @@ FOOTERS_AT_ONCE = 8
 class Parquet:
     """A Table of Parquet files; sizes come from their footers."""
 
+    takes_batches = True
+
     def __init__(self, files: Sequence[File], columns: Sequence[str] | None, label: str | None, empty: Any) -> None:
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
             self._footers = dict(zip((file.name for file in files), pool.map(_footer, files), strict=True))
@@ -28,11 +30,15 @@ class Parquet:
         self.size = sum(block.rows for block in self.blocks)
         if not self.size:
             raise PreflightFailed(f"{first} has no rows; write it again, or name other files")
-        self.signature = self._columns.signature
-        self.example = self._columns.example
 
     def read(self, block: Block) -> Mapping[str, Any]:
         return block.file.patiently(lambda: self._read(block))
+
+    def signature(self) -> Mapping[str, Any]:
+        return self._columns.signature()
+
+    def example(self, columns: Any) -> Any:
+        return self._columns.example(columns)
 
     def _read(self, block: Block) -> Mapping[str, Any]:
         from pyarrow import parquet

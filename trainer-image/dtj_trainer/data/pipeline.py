@@ -1,19 +1,19 @@
 """A source, put in order: shard, cache, shuffle, repeat, map, batch, prefetch.
 
 Arrays are shuffled as a whole and then dealt out, example by example: which examples make up global batch n depends
-on the seed alone, not on the number of processes. Tables (files) are dealt out first, in parts that are whole blocks but
-for their ends, and each part is then shuffled in a window, because no process could read all of them (`deal`).
+on the seed alone, not on the number of processes. Tables (files) are dealt out first, in parts that are whole blocks
+but for their ends, and each part is then shuffled in a window, because no process could read all of them (`deal`).
 
 Nothing here runs a TensorFlow op before `training()` or `validation()` is called.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data import deal, read_ahead
+from dtj_trainer.data import deal, reader
 from dtj_trainer.data.arrays import Arrays
-from dtj_trainer.data.records import Records
+from dtj_trainer.data.reader import Reading
 from dtj_trainer.data.share import Share
 from dtj_trainer.data.table import Table
 
@@ -48,8 +48,8 @@ class Pipeline:
             dataset = self._dealt(self.source, share, seed, sum(dealt.examples for dealt in history))
         else:
             order = deal.Order(self.source.size, self.shuffle or 0, seed)
-            found = lambda: deal.reading(order, history, share.count, share.index, repeat=self.repeat)  # noqa: E731
-            dataset = self._batches(self._chunks(self.source, seed, found), share.batch, drop_remainder=True)
+            reading = Reading(self.source, share, order, tuple(history), self.repeat, keep=self.cache)
+            dataset = self._batches(reading, drop_remainder=True)
         return dataset.prefetch(self.prefetch)
 
     def validation(self, share: Share) -> Any:
@@ -62,9 +62,8 @@ class Pipeline:
             dataset = self._mapped(dataset).batch(share.batch)
         else:
             order = deal.Order(self.source.size, 0, 0)
-            own = deal.even_part(self.source.size, share.count, share.index)
-            found = lambda: ((0, window) for window in order.windows((own,), 0))  # noqa: E731
-            dataset = self._batches(self._chunks(self.source, None, found), share.batch, drop_remainder=False)
+            reading = Reading(self.source, share, order, (), repeat=False, keep=self.cache, once=True)
+            dataset = self._batches(reading, drop_remainder=False)
         return dataset.prefetch(self.prefetch)
 
     def _mapped(self, dataset: Any) -> Any:
@@ -95,25 +94,11 @@ class Pipeline:
             return numbers.map(take, num_parallel_calls=AUTOTUNE, deterministic=True)
         return self._mapped(numbers.unbatch().map(take)).batch(share.batch, drop_remainder=True)
 
-    def _chunks(self, table: Table, seed: int | None, found: Callable[[], Iterator[tuple[int, deal.Positions]]]) -> Any:
-        """Many examples at once, as dicts of columns; without a seed the blocks stand in their own order."""
-        import tensorflow as tf
-
-        rows = [block.rows for block in table.blocks]
-        mixed = seed is not None and bool(self.shuffle)
-
-        def read() -> Any:
-            places = read_ahead.Places(rows, seed or 0, mixed=mixed, same_each_pass=self.cache)
-            return read_ahead.chunks(table, places, found(), keep=self.cache)
-
-        signature = dict(table.signature())
-        return tf.data.Dataset.from_generator(read, output_signature=signature).prefetch(CHUNKS_WAITING)
-
-    def _batches(self, chunks: Any, size: int, *, drop_remainder: bool) -> Any:
+    def _batches(self, reading: Reading, *, drop_remainder: bool) -> Any:
         """Chunks cut into batches; example by example only where a function of the user's wants that."""
-        table = self.source
-        assert not isinstance(table, Arrays)
-        if self.map is None and not isinstance(table, Records):
+        table, size = reading.table, reading.share.batch
+        chunks = reader.dataset(reading).prefetch(CHUNKS_WAITING)
+        if self.map is None and table.takes_batches:
             return chunks.rebatch(size, drop_remainder=drop_remainder).map(table.example)
         examples = chunks.unbatch().map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
         return self._mapped(examples).batch(size, drop_remainder=drop_remainder)

@@ -20,6 +20,8 @@ BLOCK = 1 << 20
 class Records:
     """A Table with one column, the records; `parse` makes an example of one, inside TensorFlow."""
 
+    takes_batches = False
+
     def __init__(self, files: Sequence[File], parse: Callable[[Any], Any]) -> None:
         self.blocks = tuple(block for file in files for block in _split(file))
         self.size = sum(block.rows for block in self.blocks)
@@ -36,6 +38,10 @@ class Records:
             found[number] = held[place + HEAD.size : place + HEAD.size + length]
             place += FRAME + length
         return {"record": found}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a reader elsewhere needs: `parse` stays here, TensorFlow carries it as part of its graph."""
+        return {**self.__dict__, "_parse": None}
 
     def signature(self) -> Mapping[str, Any]:
         import tensorflow as tf

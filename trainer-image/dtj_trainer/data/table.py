@@ -28,6 +28,8 @@ class Table(Protocol):
     blocks: Sequence[Block]
     size: int
     """Examples."""
+    takes_batches: bool
+    """Whether `example` may be given many examples at once, with a first axis."""
 
     def read(self, block: Block) -> Mapping[str, Any]:
         """Arrays [rows, ...] by column; called in several threads."""
@@ -70,7 +72,7 @@ class Columns:
         found = {}
         for name, kind in self.types.items():
             dtype, shape = _numpy_type("", name, kind)
-            found[name] = tf.TensorSpec([None, *shape], tf.string if dtype == object else tf.as_dtype(dtype))
+            found[name] = tf.TensorSpec([None, *shape], tf.string if dtype.hasobject else tf.as_dtype(dtype))
         return found
 
     def example(self, columns: Any) -> Any:
@@ -115,7 +117,7 @@ def _numpy_type(file: str, name: str, kind: Any) -> tuple[Any, tuple[int, ...]]:
     if any(is_text(kind) for is_text in texts):
         return np.dtype(object), ()
     raise PreflightFailed(
-        f"column {name!r} of {file} is {kind}, which TensorFlow does not take; leave it out with columns=, or convert it"
+        f"column {name!r} of {file} is {kind}, which TensorFlow does not take; convert it, or leave it out (columns=)"
     )
 
 

@@ -14,6 +14,8 @@ BLOCK = 4 << 20
 class Csv:
     """A Table of CSV files with a header line; one reading at the start finds the blocks and counts their lines."""
 
+    takes_batches = True
+
     def __init__(
         self, files: Sequence[File], columns: Sequence[str] | None, label: str | None, empty: Any, types: Any
     ) -> None:
@@ -31,14 +33,18 @@ class Csv:
             for column in self._columns.names:
                 if column not in header:
                     raise PreflightFailed(f"{name} has no column {column!r}; it has {', '.join(header[:12])}")
-        self.signature = self._columns.signature
-        self.example = self._columns.example
 
     def read(self, block: Block) -> Mapping[str, Any]:
         table = block.file.patiently(lambda: self._parse(block, self._columns))
         if table.num_rows != block.rows:
             raise PreflightFailed(f"{block.file.name} has changed since the job began; do not change data during a job")
         return self._columns.arrays(block.file.name, table, self._empty)
+
+    def signature(self) -> Mapping[str, Any]:
+        return self._columns.signature()
+
+    def example(self, columns: Any) -> Any:
+        return self._columns.example(columns)
 
     def _parse(self, block: Block, columns: Columns | None) -> Any:
         import pyarrow as pa

@@ -167,7 +167,10 @@ def _run_exit_functions(code: int) -> None:
 
 def serve(ours: link.ChildLink) -> NoReturn:
     """Serve as ps or worker of a ParameterServer job until killed."""
+    from dtj_trainer.data import reader
+
     config = read_tf_config(os.environ)
+    reader.register()
     server = _server(config)
     ours.ready()
     server.join()
