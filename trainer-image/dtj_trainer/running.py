@@ -18,7 +18,7 @@ from dtj_trainer.cluster import devices
 from dtj_trainer.cluster.board import Board
 from dtj_trainer.cluster.peers import await_leader, await_peers
 from dtj_trainer.environment import Environment, read
-from dtj_trainer.errors import PeersNotReady
+from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy import parameter_server
 from dtj_trainer.strategy.build import build
@@ -63,6 +63,11 @@ class Session:
     def asynchronous(self) -> bool:
         """Whether this process hands out steps to workers that do not wait for one another."""
         return self.choice.type == "ParameterServer"
+
+    @property
+    def counts_apart(self) -> bool:
+        """Whether steps may not write the counters of metrics, because replicas share them without a rule."""
+        return self.choice.type in {"ParameterServer", "CentralStorage"}
 
     @property
     def rank(self) -> int:
@@ -159,6 +164,10 @@ def _serve(environment: Environment, child: link.ChildLink) -> NoReturn:
 
 def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:
     if environment.role == "evaluator":
+        if not environment.checkpoint.directory:
+            raise PreflightFailed(
+                "an evaluator evaluates checkpoints and there is no checkpoint directory; set spec.checkpoint"
+            )
         return
     done = finished(environment.checkpoint.directory, environment.uid)
     if done is None:

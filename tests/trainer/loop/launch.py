@@ -1,13 +1,19 @@
 """Starts programs with real TensorFlow, alone or as a cluster on loopback, and reads what they print."""
 
+import atexit
+import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,39 +57,90 @@ def checkpoint(directory: Path, **settings: Any) -> dict[str, str]:
     return {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySeconds": 0, **settings})}
 
 
-def start(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DTJ_", "TF_"))}
-    return subprocess.Popen(
-        [sys.executable, str(PROGRAMS / program), *arguments],
-        env={
-            **inherited,
-            "PYTHONPATH": str(ROOT / "trainer-image"),
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-            "DTJ_THREADS": "1",
-            **(environment or {}),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+class Nursery:
+    """The process that has imported TensorFlow; made once, ends with the tests."""
+
+    def __init__(self) -> None:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DTJ_", "TF_"))}
+        self._folder = tempfile.TemporaryDirectory(prefix="dtj-tests-")
+        self._born = itertools.count()
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "forks.py")],
+            env={
+                **inherited,
+                "PYTHONPATH": str(ROOT / "trainer-image"),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+                "CUDA_VISIBLE_DEVICES": "-1",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        atexit.register(self.close)
+
+    def bear(self, program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> "Born":
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        output = Path(self._folder.name) / f"{next(self._born)}"
+        order = {
+            "program": str(program),
+            "arguments": arguments,
+            "environment": {"DTJ_THREADS": "1", **environment},
+            "output": str(output),
+        }
+        self._process.stdin.write(json.dumps(order) + "\n")
+        self._process.stdin.flush()
+        return Born(int(self._process.stdout.readline()), output)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._folder.cleanup()
 
 
-def finish(process: "subprocess.Popen[str]") -> Ended:
-    try:
-        output, _ = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        output, _ = process.communicate()
-    return Ended(process.returncode, output)
+@dataclass(frozen=True)
+class Born:
+    """A running program."""
+
+    pid: int
+    output: Path
+
+    @property
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self.output.read_text(errors="replace")
 
 
-def run(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Ended:
-    return finish(start(program, *arguments, environment=environment))
+@cache
+def nursery() -> Nursery:
+    return Nursery()
+
+
+def start(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Born:
+    return nursery().bear(folder / program, arguments, environment or {})
+
+
+def finish(born: Born) -> Ended:
+    code = Path(f"{born.output}.code")
+    deadline = time.monotonic() + SECONDS
+    while not code.exists():
+        if time.monotonic() > deadline:
+            os.kill(born.pid, signal.SIGKILL)
+            deadline += SECONDS
+        time.sleep(0.01)
+    return Ended(int(code.read_text()), born.said)
+
+
+def run(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Ended:
+    return finish(start(program, *arguments, environment=environment, folder=folder))
 
 
 def start_workers(
     count: int, program: str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> "list[subprocess.Popen[str]]":
+) -> list[Born]:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     return [
         start(

@@ -3,6 +3,7 @@
 The number of steps is an argument, so that one trace serves the first step and all later calls.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -56,6 +57,7 @@ class Call:
         self._iterator = iterator
         self._accumulate = accumulate
         self._names: tuple[str, ...] = ()
+        self._shapes: list[tuple[int, ...]] = []
         self._function = self._compile()
         self.parallel = 1
 
@@ -63,9 +65,10 @@ class Call:
         import tensorflow as tf
 
         row = self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+        names, extra = self._names, sum(math.prod(shape) for shape in self._shapes)
+        self._collect(row[len(names) : len(names) + extra])
         values = [float(value) for value in row]
-        names = self._names
-        sums, rest = values[: len(names)], values[len(names) :]
+        sums, rest = values[: len(names)], values[len(names) + extra :]
         bad = int(rest[-1])
         return Called(
             means={name: value / steps for name, value in zip(names, sums, strict=True)},
@@ -74,6 +77,28 @@ class Call:
             bad_step=None if bad < 0 else bad,
             ballot=Ballot(*rest[2:-1]),
         )
+
+    def _collect(self, flat: Any) -> None:
+        """Hand the trainee what its steps added to the metrics' accumulators, where they could not write these."""
+        values, at = [], 0
+        for shape in self._shapes:
+            values.append(flat[at : at + math.prod(shape)].reshape(shape))
+            at += math.prod(shape)
+        if values:
+            self._trainee.collect(values)
+
+    def _step(self, batches: Any) -> tuple[Any, list[Any]]:
+        """One update, and what it adds to accumulators that it may not write."""
+        if self._session.counts_apart:
+            return self._trainee.step_apart(batches)
+        return self._trainee.step(batches), []
+
+    def _added(self, value: Any) -> Any:
+        """The sum over this process's replicas, flat."""
+        import tensorflow as tf
+
+        parts = self._session.strategy.experimental_local_results(value)
+        return tf.reshape(tf.add_n([tf.cast(part, tf.float64) for part in parts]), [-1])
 
     def _compile(self) -> Any:
         import tensorflow as tf
@@ -105,19 +130,27 @@ class Call:
         )
         def call(steps: Any, ballot: Any) -> Any:
             names = self._names = self._trainee.names(strategy, read)
+            shapes = self._shapes = self._trainee.accumulators() if session.counts_apart else []
 
             def body(done: Any, sums: Any, examples: Any, wait: Any, bad: Any) -> Any:
                 batches, seconds = read()
-                scalars = strategy.run(self._trainee.step, args=(batches,))
+                scalars, extra = strategy.run(self._step, args=(batches,))
                 new = [total(scalars[name]) for name in names]
                 if "loss" in names:
                     worse = (bad < 0) & ~tf.math.is_finite(new[names.index("loss")])
                     bad = tf.where(worse, done, bad)
-                sums = sums + tf.stack(new) if names else sums
+                if names or extra:
+                    sums = sums + tf.concat([tf.stack(new) if names else [], *map(self._added, extra)], 0)
                 return done + 1, sums, examples + count(batches), wait + seconds, bad
 
             zero = tf.constant(0, tf.int64)
-            start = (zero, tf.zeros([len(names)], tf.float64), zero, tf.constant(0.0, tf.float64), zero - 1)
+            start = (
+                zero,
+                tf.zeros([len(names) + sum(map(math.prod, shapes))], tf.float64),
+                zero,
+                tf.constant(0.0, tf.float64),
+                zero - 1,
+            )
             with self._trainee.tracing():
                 _, sums, examples, wait, bad = tf.while_loop(lambda done, *_: done < steps, body, start)
             row = tf.concat([sums, [tf.cast(examples, tf.float64)], [wait], ballot], 0)

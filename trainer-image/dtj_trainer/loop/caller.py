@@ -5,9 +5,9 @@ from typing import Any
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.call import Call, Caller
-from dtj_trainer.loop.closures import Closures
+from dtj_trainer.loop.closures import Closures, coordinator
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.loop.worker_data import per_worker_iterator
+from dtj_trainer.loop.worker_data import worker_data
 from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
 
@@ -17,8 +17,9 @@ def caller(
 ) -> Caller:
     """What makes steps from `data`, going on at `position`."""
     if session.asynchronous:
-        iterator = per_worker_iterator(data, session, sizes, seed, position.examples)
-        return Closures(session, trainee, iterator, accumulate, position.step)
+        made = coordinator(session)
+        given = worker_data(data, session, sizes, seed, position, accumulate, made)
+        return Closures(session, trainee, given, position.step)
     iterator = feed.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
     return Call(session, trainee, iterator, accumulate)
 

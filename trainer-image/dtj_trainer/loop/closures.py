@@ -11,6 +11,7 @@ from typing import Any
 from dtj_trainer.loop.call import Ballot, Called
 from dtj_trainer.loop.server_watch import ServerWatch
 from dtj_trainer.loop.trainee import Trainee
+from dtj_trainer.loop.worker_data import FromChief, OnWorkers
 from dtj_trainer.running import Session
 
 POLL_SECONDS = 0.0005
@@ -19,11 +20,10 @@ POLL_SECONDS = 0.0005
 class Closures:
     """`n` steps at once, spread over the workers; `first_step` updates are behind already."""
 
-    def __init__(self, session: Session, trainee: Trainee, iterator: Any, accumulate: int, first_step: int) -> None:
+    def __init__(self, session: Session, trainee: Trainee, data: OnWorkers | FromChief, first_step: int) -> None:
         self._session = session
         self._trainee = trainee
-        self._iterator = iterator
-        self._accumulate = accumulate
+        self._data = data
         self._step = first_step
         self._names: tuple[str, ...] = ()
         self._shapes: list[Any] = []
@@ -35,10 +35,15 @@ class Closures:
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         import numpy as np
 
-        started = time.monotonic()
-        made = [self._coordinator.schedule(self._function, args=(self._iterator,)) for _ in range(steps)]
-        self._await(started, steps)
-        rows = [np.asarray(value.fetch(), np.float64) for value in made]
+        started, waited, rows = time.monotonic(), 0.0, []
+        for wave in range(0, steps, self._data.wave or steps):
+            made = []
+            for _ in range(min(steps - wave, self._data.wave or steps)):
+                argument, seconds = self._data.argument()
+                waited += seconds
+                made.append(self._coordinator.schedule(self._function, args=(argument,)))
+            self._await(started, steps)
+            rows += [np.asarray(value.fetch(), np.float64) for value in made]
         self._step += steps
         self._trainee.count_updates(self._step)
         names = len(self._names)
@@ -46,11 +51,12 @@ class Closures:
         scalars, rest, accumulated = table[:, :names], table[:, names : names + 3], table[:, names + 3 :]
         self._watch.used({int(worker) for worker in rest[:, 2]}, steps, time.monotonic() - started)
         self._collect(accumulated.sum(0))
-        bad = np.flatnonzero(~np.isfinite(scalars[:, self._names.index("loss")])) if "loss" in self._names else ()
+        losses = scalars[:, self._names.index("loss")] if "loss" in self._names else scalars[:, :0]
+        bad = np.flatnonzero(~np.isfinite(losses))
         return Called(
             means=dict(zip(self._names, map(float, scalars.mean(0)), strict=True)),
             examples=round(float(rest[:, 0].sum())),
-            wait_seconds=float(rest[:, 1].sum()) / self.parallel,
+            wait_seconds=waited + float(rest[:, 1].sum()) / self.parallel,
             bad_step=int(bad[0]) if len(bad) else None,
             ballot=ballot,
         )
@@ -85,10 +91,10 @@ class Closures:
             return tf.reshape(tf.cast(value, tf.float64), [-1])
 
         @tf.function(autograph=False)
-        def closure(iterator: Any) -> Any:
+        def closure(given: Any) -> Any:
             before = tf.timestamp()
             with tf.control_dependencies([before]):
-                batches = tuple(next(iterator) for _ in range(self._accumulate))
+                batches = self._data.read(given)
             with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
                 wait = tf.timestamp() - before
             examples = tf.add_n([tf.shape(tf.nest.flatten(batch)[0])[0] for batch in batches])

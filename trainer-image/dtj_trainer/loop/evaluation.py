@@ -25,14 +25,14 @@ class Evaluation:
 
         if self._function is None:
             self._dataset = feed.validation_batches(self._data, self._session, self._sizes)
-            self._function = self._compile_apart(tf) if self._session.asynchronous else self._compile(tf)
+            self._function = self._compile_apart(tf) if self._session.counts_apart else self._compile(tf)
         self._trainee.reset_metrics()
-        loss, count = self._apart() if self._session.asynchronous else self._function(iter(self._dataset)).numpy()
+        loss, count = self._apart() if self._session.counts_apart else self._function(iter(self._dataset)).numpy()
         metrics = {"loss": float(loss) / max(1.0, float(count)), **self._trainee.metrics()}
         return {f"val_{name}": value for name, value in metrics.items()}
 
     def _apart(self) -> tuple[float, float]:
-        """Under ParameterServer this process evaluates by itself, each example once, while the workers rest."""
+        """This process evaluates on one device, each example once; the workers of ParameterServer rest meanwhile."""
         total, examples = 0.0, 0.0
         for batch in self._dataset:
             loss, count, accumulated = self._function(batch)

@@ -16,6 +16,7 @@ from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.result import Result
+from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.running import Session
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
@@ -75,12 +76,14 @@ def fit(
         )
         trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
+        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
+        if session.role == "evaluator":
+            return beside(session, keeper, evaluation, model)
         resumed = keeper.resume()
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)
         position = resumed or Position()
         trainee.reset_metrics()
-        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
         called = calling.Callbacks(callbacks, model, session, ends)
         hooks = called.hooks()
         hooks.validate = evaluation.run if evaluation else None
@@ -92,6 +95,13 @@ def fit(
         position, metrics = loop.run()
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed, model, export)
+
+
+def beside(session: Session, keeper: Keeper, evaluation: Any, model: Any = None) -> Result:
+    """What the evaluator does instead of training."""
+    step, metrics = SideCar(session, keeper, evaluation.run if evaluation else None).to_the_end()
+    session.link.phase("done")
+    return Result(step, metrics, session.choice.type, None, model)
 
 
 def conclude(

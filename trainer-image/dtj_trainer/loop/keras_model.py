@@ -6,6 +6,7 @@ gradient of the global batch: Keras alone clips each replica's share and so trai
 """
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,13 @@ BUILT_EARLY = (
 )
 
 
+class _Replica(threading.local):
+    """What is known while a step of one replica is traced; TensorFlow traces each replica in a thread of its own."""
+
+    apart: list[Any] | None = None
+    """In a step that may not write the metrics' accumulators: their values so far."""
+
+
 class KerasModel:
     """A Trainee around a compiled model. `accumulate` batches make one update."""
 
@@ -31,8 +39,7 @@ class KerasModel:
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
         self._readers: dict[str, Any] = {}
         self._share = 1.0
-        self._apart: list[Any] | None = None
-        """While a step is traced that may not write the metrics' accumulators: their values so far."""
+        self._replica = _Replica()
         self._collected: list[Any] | None = None
         """Under ParameterServer: the accumulators' values since the last reset, kept in this process."""
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": _counters(model)}
@@ -127,17 +134,21 @@ class KerasModel:
         """Updates of metrics inside go into values of their own, from zero, which the yielded function returns."""
         import tensorflow as tf
 
-        self._apart = [tf.zeros(v.shape, v.dtype) for v in self._accumulators()]
+        replica = self._replica
+        replica.apart = [tf.zeros(v.shape, v.dtype) for v in self._accumulators()]
         try:
-            yield lambda: list(self._apart or ())
+            yield lambda: list(replica.apart or ())
         finally:
-            self._apart = None
+            replica.apart = None
 
     def evaluate_apart(self, batch: Any) -> tuple[Any, Any, list[Any]]:
         """As `evaluate`, but returns what the batch adds to the accumulators."""
         with self._metrics_apart() as values:
             loss, count = self.evaluate(batch)
             return loss, count, values()
+
+    def accumulators(self) -> list[tuple[int, ...]]:
+        return [tuple(variable.shape) for variable in self._accumulators()]
 
     def collect(self, accumulated: Sequence[Any], /) -> None:
         before = self._collected
@@ -149,15 +160,16 @@ class KerasModel:
         return [variable for _, metric in self._result_names() for variable in metric.variables]
 
     def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
-        if self._apart is None:
+        replica = self._replica
+        if replica.apart is None:
             self._update_written(x, y, predicted, weight)
             return
         import keras
 
         variables = self._accumulators()
-        with keras.StatelessScope(state_mapping=list(zip(variables, self._apart, strict=True))) as scope:
+        with keras.StatelessScope(state_mapping=list(zip(variables, replica.apart, strict=True))) as scope:
             self._update_written(x, y, predicted, weight)
-        self._apart = [scope.get_current_value(variable) for variable in variables]
+        replica.apart = [scope.get_current_value(variable) for variable in variables]
 
     def _update_written(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
         model = self.model
@@ -257,6 +269,8 @@ def build(model: Any, spec: Any, session: Session) -> None:
             "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
             "or train tf.Variables with dtj.train"
         )
+    if session.choice.type == "CentralStorage":
+        _only_weights(model)
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     symbolic = getattr(model, "_symbolic_build", None)
     if symbolic is not None:
@@ -265,6 +279,15 @@ def build(model: Any, spec: Any, session: Session) -> None:
         model(keras.utils.unpack_x_y_sample_weight(batch)[0])
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+
+
+def _only_weights(model: Any) -> None:
+    """Refuse layers that write variables of their own in a step: CentralStorage has no rule how to join them."""
+    for variable in model.non_trainable_variables:
+        raise PreflightFailed(
+            f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "
+            "(as Dropout and BatchNormalization do); use Mirrored, or leave the layer out"
+        )
 
 
 def _right_strategy(model: Any, session: Session) -> None:
@@ -277,8 +300,13 @@ def _right_strategy(model: Any, session: Session) -> None:
             raise UserError(BUILT_EARLY)
     if session.replicas == 1:
         return
+    kinds: Any = tf.distribute.DistributedValues
+    if session.choice.type == "CentralStorage":
+        from tensorflow.python.distribute import ps_values
+
+        kinds = ps_values.AggregatingVariable
     for variable in model.variables:
-        if not isinstance(variable.value, tf.distribute.DistributedValues):
+        if not isinstance(variable.value, kinds):
             raise UserError(BUILT_EARLY)
 
 

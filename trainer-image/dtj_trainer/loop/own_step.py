@@ -46,6 +46,9 @@ class OwnStep:
     def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
         return self.step(batches), []
 
+    def accumulators(self) -> list[tuple[int, ...]]:
+        return []
+
     def collect(self, _accumulated: Sequence[Any], /) -> None:
         return
 

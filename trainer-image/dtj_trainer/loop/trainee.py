@@ -29,6 +29,9 @@ class Trainee(Protocol):
         metrics' accumulators, which such workers cannot write.
         """
 
+    def accumulators(self) -> list[tuple[int, ...]]:
+        """Shapes of the metrics' accumulators."""
+
     def collect(self, accumulated: Sequence[Any], /) -> None:
         """Add to the metrics' accumulators what came back from `step_apart`."""
 

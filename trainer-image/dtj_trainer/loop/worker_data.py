@@ -1,35 +1,75 @@
-"""The data of ParameterServer's workers: each reads its own part, at its own speed, and starts over after a loss."""
+"""The data of ParameterServer's closures.
 
-import warnings
+Arrays and functions of the user's are read by each worker, at its own speed. Workers serve and run no Python, so all
+that needs Python to be read (Parquet, CSV, a Dataset that this process made) is read here, in the chief, and a batch
+travels with its closure: each example goes to one worker, and a resume goes on at the exact example.
+"""
+
+import time
 from typing import Any
 
 from dtj_trainer.data import feed
+from dtj_trainer.data.arrays import Arrays
 from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.loop.closures import coordinator
 from dtj_trainer.running import Session
+from dtj_trainer.state.position import Position
+
+WAVE_BATCHES = 8
+"""Batches a worker that wait in this process at a time."""
 
 
-def per_worker_iterator(data: Any, session: Session, sizes: feed.Batches, seed: int, consumed: int) -> Any:
-    """An endless iterator for closures, on each worker over that worker's part.
+class OnWorkers:
+    """Each worker has an iterator of its own, which starts over when the worker was lost."""
 
-    A Pipeline is dealt out, each batch of `sizes.total` to one worker; `consumed` examples, counted over all workers,
-    are behind. A function gets the InputContext of its worker.
-    """
+    wave: int | None = None
+    """Closures to schedule at a time; None: all of a call."""
+
+    def __init__(self, iterator: Any, batches: int) -> None:
+        self._iterator = iterator
+        self._batches = batches
+
+    def argument(self) -> tuple[Any, float]:
+        """What a closure is given, and the seconds it took to have it."""
+        return self._iterator, 0.0
+
+    def read(self, iterator: Any) -> Any:
+        """The batches of a closure; traced."""
+        return tuple(next(iterator) for _ in range(self._batches))
+
+
+class FromChief:
+    """This process reads; each closure brings its batches along."""
+
+    def __init__(self, iterator: Any, batches: int, workers: int) -> None:
+        self._iterator = iterator
+        self._batches = batches
+        self.wave: int | None = WAVE_BATCHES * workers
+
+    def argument(self) -> tuple[Any, float]:
+        started = time.monotonic()
+        batches = tuple(next(self._iterator) for _ in range(self._batches))
+        return batches, time.monotonic() - started
+
+    def read(self, batches: Any) -> Any:
+        return batches
+
+
+def worker_data(
+    data: Any, session: Session, sizes: feed.Batches, seed: int, position: Position, accumulate: int, coordinator: Any
+) -> OnWorkers | FromChief:
+    """Batches for closures, `accumulate` for each, from `position` on. Every batch has `sizes.total` examples."""
     import tensorflow as tf
 
     workers = session.environment.members("worker")
-    behind = (Dealt(workers, consumed - consumed % workers),)
-    made = coordinator(session)
-    if feed.is_dataset(data):
-        warnings.warn(
-            "under ParameterServer every worker reads the whole of a plain tf.data.Dataset; "
-            "give dtj.data.Pipeline or fn(ctx) to deal it out",
-            stacklevel=2,
-        )
-        return iter(made.create_per_worker_dataset(data.repeat().prefetch(tf.data.AUTOTUNE)))
+    in_python = isinstance(data, Pipeline) and not isinstance(data.source, Arrays)
+    if in_python or feed.is_dataset(data):
+        with tf.device("/job:chief/task:0/device:CPU:0"):
+            iterator = feed.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
+        return FromChief(iterator, accumulate, workers)
+    behind = (Dealt(workers, position.examples - position.examples % workers),)
 
     def part(index: int) -> Any:
         if isinstance(data, Pipeline):
@@ -48,4 +88,4 @@ def per_worker_iterator(data: Any, session: Session, sizes: feed.Batches, seed: 
             return parts[0]
         return tf.data.Dataset.choose_from_datasets(parts, tf.data.Dataset.from_tensors(number).repeat())
 
-    return iter(made.create_per_worker_dataset(own))
+    return OnWorkers(iter(coordinator.create_per_worker_dataset(own)), accumulate)

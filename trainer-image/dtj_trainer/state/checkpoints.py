@@ -57,6 +57,11 @@ class Checkpoints:
         """Name of the newest whole checkpoint; empty if there is none."""
         return next((name for name in self._visible() if self._is_whole(name)), "")
 
+    def kept(self) -> list[tuple[int, str]]:
+        """Step and name of every whole checkpoint, the oldest first."""
+        found = [(int(match[1]), name) for name in self._visible() if (match := _NAME.match(name))]
+        return sorted((step, name) for step, name in found if self._is_whole(name))
+
     def await_visible(self, name: str) -> None:
         """Wait until this process sees what the chief sees: network file systems cache listings."""
         deadline = time.monotonic() + VISIBLE_SECONDS

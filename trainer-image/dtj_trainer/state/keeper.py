@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
@@ -53,6 +54,28 @@ class Keeper:
         self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
         return self._held.place
+
+    def kept(self) -> list[tuple[int, str]]:
+        """Step and name of every checkpoint there is now, the oldest first."""
+        return self._checkpoints.kept()
+
+    def has(self, step: int) -> bool:
+        """Whether the checkpoint of `step` is there."""
+        return any(found == step for found, _ in self.kept())
+
+    def restore(self, name: str) -> bool:
+        """Restore one checkpoint; False if its writer has removed it meanwhile.
+
+        Raises:
+            PreflightFailed: it is of another model.
+        """
+        try:
+            self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
+        except PreflightFailed:
+            if name in (still for _, still in self.kept()):
+                raise
+            return False
+        return True
 
     def due(self, step: int, *, asked: bool) -> bool:
         """Whether to save after `step`; all processes get the same answer."""

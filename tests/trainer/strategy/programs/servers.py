@@ -23,8 +23,8 @@ model.compile(
 
 
 class Told(keras.callbacks.Callback):
-    def on_epoch_end(self, epoch: int, logs: object = None) -> None:
-        sys.stdout.write("SAY " + json.dumps({"epoch": epoch, "pid": os.getpid(), **dict(logs)}) + "\n")
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        sys.stdout.write("SAY " + json.dumps({"epoch": epoch, "pid": os.getpid(), **(logs or {})}) + "\n")
         sys.stdout.flush()
         time.sleep(float(os.environ.get("TEST_PAUSE", "0")))
 

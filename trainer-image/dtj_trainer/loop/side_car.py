@@ -1,0 +1,73 @@
+"""The evaluator: evaluates every kept checkpoint that it has not seen, until the job is done.
+
+It works beside the job, on one device, and writes nothing but its own summaries.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
+from dtj_trainer.observe.events import Events
+from dtj_trainer.running import Session
+from dtj_trainer.state.files import read_json, write_json
+from dtj_trainer.state.keeper import Keeper
+from dtj_trainer.state.markers import finished
+
+POLL_SECONDS = 1.0
+SEEN = "evaluated.json"
+
+
+class SideCar:
+    """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
+
+    def __init__(self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
+        if evaluate is None:
+            raise PreflightFailed("the evaluator has nothing to evaluate; give validation= to the training")
+        self._session = session
+        self._keeper = keeper
+        self._evaluate = evaluate
+        self._directory = Path(session.environment.checkpoint.logs) / "eval"
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._events = Events(str(self._directory))
+        note = read_json(self._directory / SEEN) or {}
+        same_job = note.get("uid", "") == session.environment.uid
+        self._seen: dict[int, Mapping[str, float]] = (
+            {int(step): found for step, found in dict(note.get("steps") or {}).items()} if same_job else {}
+        )
+
+    def to_the_end(self) -> tuple[int, Mapping[str, float]]:
+        """Evaluate until the step of done.json is evaluated; that step and its metrics.
+
+        Raises:
+            PreemptedUnsaved: asked to leave.
+        """
+        environment, link = self._session.environment, self._session.link
+        while True:
+            link.phase("wait")
+            done = finished(environment.checkpoint.directory, environment.uid)
+            for step, name in self._keeper.kept():
+                if step not in self._seen:
+                    self._look(step, name)
+            if done is not None and (done.step in self._seen or not self._keeper.has(done.step)):
+                return done.step, self._seen.get(done.step, {})
+            if link.preempted.wait(POLL_SECONDS):
+                raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
+
+    def _look(self, step: int, name: str) -> None:
+        """Evaluate one checkpoint, unless it is pruned meanwhile."""
+        link = self._session.link
+        link.phase("validate")
+        started = time.monotonic()
+        if not self._keeper.restore(name):
+            return
+        metrics = self._evaluate()
+        seconds = time.monotonic() - started
+        self._seen[step] = metrics
+        steps = {str(each): dict(found) for each, found in self._seen.items()}
+        write_json(self._directory / SEEN, {"uid": self._session.environment.uid, "steps": steps})
+        self._events.write(step, metrics)
+        self._events.flush()
+        link.progress(step, steps=1, seconds=seconds, loss=metrics.get("val_loss"), metrics=metrics)
+        shown = "  ".join(f"{key} {value:.4g}" for key, value in metrics.items())
+        print(f"dtj: evaluated step {step}  {shown}", flush=True)  # noqa: T201 - the console line
