@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from enum import EnumMeta
+from collections.abc import Iterable
+from enum import Enum, EnumMeta
 from types import ModuleType
 
 from dtj_operator.api import contract as operators
 from dtj_trainer import contract as trainers
 
 
+def members(words: Iterable[Enum]) -> dict[str, object]:
+    return {member.name: member.value for member in words}
+
+
 def public(module: ModuleType) -> dict[str, object]:
     return {
-        name: {member.name: member.value for member in value} if isinstance(value, EnumMeta) else value
+        name: members(value) if isinstance(value, EnumMeta) else value
         for name, value in vars(module).items()
         if name.isupper() or (isinstance(value, EnumMeta) and value.__module__ == module.__name__)
     }

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,7 +210,7 @@ def judged(
 
 def test_what_the_end_of_a_child_means():
     exited = lambda code: code << 8  # noqa: E731
-    lost = {"class": "peer-lost", "exitCode": 75, "message": "m"}
+    lost: dict[str, Any] = {"class": "peer-lost", "exitCode": 75, "message": "m"}
     assert judged(child(**lost), exited(75)) == ("peer-lost", "peer-lost", 75)
     assert judged(child(), exited(75)) == ("peer-lost", "peer-lost", 75)
     assert judged(child(), signal.SIGKILL) == ("killed", "killed", 137)
@@ -218,9 +219,9 @@ def test_what_the_end_of_a_child_means():
     assert judged(child(), exited(3)) == ("end", "user-error", 3)
     assert judged(child(), exited(0)) == ("end", "done", 0)
     assert judged(child(), exited(0), serves=True)[0] == "killed"
-    fenced = {"class": "fenced", "exitCode": 75}
+    fenced: dict[str, Any] = {"class": "fenced", "exitCode": 75}
     assert judged(child(**fenced), exited(75)) == ("end", "fenced", 75)
-    saved = {"class": "preempted", "exitCode": 42, "message": "m"}
+    saved: dict[str, Any] = {"class": "preempted", "exitCode": 42, "message": "m"}
     assert judged(child(**saved), exited(42)) == ("preempted", "peer-lost", 75)
     assert judged(child(**saved), exited(42), member=False) == ("end", "preempted", 42)
     stalled = child()
@@ -229,10 +230,11 @@ def test_what_the_end_of_a_child_means():
 
 
 def test_what_the_end_of_a_child_means_after_sigterm():
-    done = {"class": "done", "exitCode": 0}
+    done: dict[str, Any] = {"class": "done", "exitCode": 0}
+    preempted: dict[str, Any] = {"class": "preempted", "exitCode": 42}
     assert judge_stopped(child(**done), managed=True).exit_code == 0
     assert judge_stopped(child(**done, explicitExit=True), managed=False).exit_code == 143
-    assert judge_stopped(child(**{"class": "preempted", "exitCode": 42}), managed=True).exit_code == 42
+    assert judge_stopped(child(**preempted), managed=True).exit_code == 42
     assert judge_stopped(child(), managed=False).exit_code == 143
 
 
