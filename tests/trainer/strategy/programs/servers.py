@@ -15,7 +15,12 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(480, 8)).astype("float32")
 y = (x[:, :3].sum(1, keepdims=True) > 0).astype("float32")
 model = keras.Sequential(
-    [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1, activation="sigmoid")]
+    [
+        keras.Input((8,)),
+        keras.layers.Dense(16, activation="relu"),
+        *([keras.layers.Dropout(float(os.environ["TEST_DROPOUT"]))] if "TEST_DROPOUT" in os.environ else []),
+        keras.layers.Dense(1, activation="sigmoid"),
+    ]
 )
 model.compile(
     keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy", keras.metrics.TruePositives(name="hits")]
@@ -48,6 +53,7 @@ told = {
     "iterations": int(model.optimizer.iterations.numpy()),
     "hits": hits,
     "positives": int(y.sum()),
-    "device": model.variables[0].value.device,
+    "device": getattr(model.variables[0].value, "device", ""),
+    "weights": [float(value) for w in model.get_weights() for value in np.ravel(w)],
 }
-sys.stdout.write("SAY " + json.dumps(told) + "\n")
+sys.stdout.write("SAY " + json.dumps(told) + "\n" + "TEST " + json.dumps(told) + "\n")
