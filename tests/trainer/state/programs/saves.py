@@ -1,0 +1,82 @@
+"""Saves checkpoints while files cannot be written any more: from each file operation on, and on a full disk."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import tensorflow as tf
+
+from dtj_trainer.errors import TrainerError
+from dtj_trainer.state.checkpoints import Checkpoints
+from dtj_trainer.state.files import write_json
+from dtj_trainer.state.markers import Owner
+
+EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "os.link", "os.truncate"}
+
+
+class Dead(BaseException):
+    """The process is gone: nothing after it touches a file."""
+
+
+@dataclass
+class Life:
+    """File operations that are left."""
+
+    left: int = sys.maxsize
+
+    def hook(self, event: str, _arguments: object) -> None:
+        if event in EVENTS:
+            self.left -= 1
+            if self.left < 0:
+                raise Dead
+
+
+def note(folder: Path) -> None:
+    write_json(folder / "job.json", {"step": int(value.numpy())})
+
+
+directory = Path(sys.argv[1])
+value = tf.Variable(0, dtype=tf.int64)
+large = tf.Variable(tf.zeros([int(sys.argv[2])]))
+objects = {"value": value, "large": large}
+writer = Checkpoints(str(directory), 2, Owner(directory, "u", 1))
+found: dict[str, object] = {}
+try:
+    writer.claim()
+    value.assign(1)
+    writer.save(1, objects, note)
+except TrainerError as error:
+    found["message"], found["class"], found["code"] = error.message, str(error.exit_class), error.exit_code
+else:
+    life = Life()
+    sys.addaudithook(life.hook)
+    survived: list[int] = []
+    step, died = 1, True
+    while died:
+        value.assign(step + 1)
+        life.left, died = len(survived), False
+        try:
+            writer.save(step + 1, objects, note)
+        except Dead:
+            died = True
+        life.left = sys.maxsize
+        reader = Checkpoints(str(directory), 2, None)
+        name = reader.latest()
+        value.assign(-1)
+        reader.restore(name, objects)
+        assert name == f"ckpt-{value.numpy()}", (name, value.numpy())
+        assert int(value.numpy()) in {step, step + 1}
+        assert json.loads((directory / "job.json").read_text())["step"] in {step, step + 1}
+        survived.append(int(value.numpy()))
+        step = int(value.numpy())
+        if died:
+            writer = Checkpoints(str(directory), 2, Owner(directory, "u", len(survived) + 1))
+            writer.claim()
+    found["operations"] = len(survived) - 1
+    found["left"] = sorted(path.name for path in directory.iterdir())
+    found["step"] = step
+sys.stdout.write("TEST " + json.dumps(found) + "\n")
+sys.stdout.flush()
+os._exit(0)

@@ -1,0 +1,45 @@
+"""A checkpoint is whole or not there, whenever its writer dies."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.loop import launch
+
+pytestmark = pytest.mark.trainer
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def test_whichever_file_operation_of_a_save_is_the_last_a_reader_finds_a_whole_checkpoint(tmp_path):
+    ended = launch.run("saves.py", str(tmp_path / "state"), "10", folder=PROGRAMS)
+    assert ended.code == 0, ended.output
+    said = ended.said
+    assert said["operations"] >= 15
+    last, before = said["step"], said["step"] - 1
+    assert said["left"] == sorted(
+        ["checkpoint", "job.json", "owner.json"]
+        + [f"ckpt-{step}.{part}" for step in (before, last) for part in ("data-00000-of-00001", "index")]
+    )
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield tmp_path
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_is_one_sentence(small_disk):
+    ended = launch.run("saves.py", str(small_disk / "state"), "1000000", folder=PROGRAMS)
+    assert ended.said == {
+        "message": f"the disk of {small_disk}/state is full, no checkpoint could be saved; "
+        "free space or use a larger volume",
+        "class": "user-error",
+        "code": 1,
+    }
+    assert not list((small_disk / "state").glob(".writing-*"))

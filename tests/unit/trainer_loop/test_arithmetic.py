@@ -1,0 +1,214 @@
+"""The pure parts of the loop: strategy, length, steps of a call, learning rate, what an error means."""
+
+import errno
+import json
+
+import pytest
+
+from dtj_trainer.environment import Environment, read
+from dtj_trainer.errors import PeerLost, PreflightFailed
+from dtj_trainer.failures import classify, peer_was_lost
+from dtj_trainer.loop.learning_rate import factor
+from dtj_trainer.loop.length import Length, length
+from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
+from dtj_trainer.state import job_file
+from dtj_trainer.state.job_file import JobFile
+from dtj_trainer.strategy import parameter_server, tpu
+from dtj_trainer.strategy.choice import choose
+
+
+def environment(strategy: str = "", role: str = "worker", index: int = 0, **cluster: int) -> Environment:
+    addresses = {name: [f"{name}-{i}:2222" for i in range(count)] for name, count in cluster.items()}
+    told = {"DTJ_STRATEGY": json.dumps({"type": strategy})} if strategy else {}
+    if addresses:
+        told["TF_CONFIG"] = json.dumps({"cluster": addresses, "task": {"type": role, "index": index}})
+    return read(told)
+
+
+@pytest.mark.parametrize(
+    ("told", "devices", "chosen"),
+    [
+        (environment(), 1, "OneDevice"),
+        (environment(), 4, "Mirrored"),
+        (environment(worker=1), 1, "OneDevice"),
+        (environment(worker=3), 4, "MultiWorkerMirrored"),
+        (environment(chief=1, worker=1), 1, "MultiWorkerMirrored"),
+        (environment(role="chief", chief=1, worker=2, ps=1), 1, "ParameterServer"),
+        (environment("Auto", worker=2), 1, "MultiWorkerMirrored"),
+        (environment("CentralStorage"), 2, "CentralStorage"),
+        (environment("None", worker=2), 1, "None"),
+        (environment("TPU"), 1, "TPU"),
+        (environment("MultiWorkerMirrored", role="evaluator", worker=2), 2, "OneDevice"),
+    ],
+)
+def test_the_strategy_follows_from_what_was_said_then_from_roles_then_from_devices(told, devices, chosen):
+    assert choose(told, devices).type == chosen
+
+
+def test_an_unknown_strategy_is_refused_with_the_known_ones():
+    with pytest.raises(PreflightFailed, match="strategy 'Horovod' is unknown; use one of Auto, OneDevice"):
+        choose(environment("Horovod"), 1)
+
+
+@pytest.mark.parametrize("missing", ["ps", "worker", "chief"])
+def test_parameter_servers_need_all_three_roles(missing):
+    roles = {role: 1 for role in ("chief", "worker", "ps") if role != missing}
+    with pytest.raises(PreflightFailed, match=f"the cluster has no {missing}"):
+        parameter_server.check(environment("ParameterServer", next(iter(roles)), **roles))
+
+
+def test_a_tpu_is_found_by_name_or_by_its_chips_and_never_guessed(tmp_path):
+    assert tpu.address({}, tmp_path) is None
+    assert tpu.address({"TPU_NAME": "node-1"}, tmp_path) == "node-1"
+    (tmp_path / "vfio").mkdir()
+    (tmp_path / "vfio" / "0").touch()
+    assert tpu.address({}, tmp_path) is None
+    assert tpu.address({"TPU_WORKER_ID": "0"}, tmp_path) == "local"
+    (tmp_path / "accel0").touch()
+    assert tpu.address({}, tmp_path) == "local"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "per_epoch", "known", "expected"),
+    [
+        (3, None, None, 10, Length(30, 10)),
+        (3, None, 4, 10, Length(12, 4)),
+        (3, 7, None, 10, Length(7, 10)),
+        (3, 70, None, 10, Length(30, 10)),
+        (None, 50, None, 10, Length(50, 10)),
+        (None, 50, None, None, Length(50, None)),
+        (None, None, None, 10, Length(10, 10)),
+    ],
+)
+def test_epochs_and_steps_end_a_training_whichever_comes_first(epochs, steps, per_epoch, known, expected):
+    assert length(epochs, steps, per_epoch, known) == expected
+
+
+def test_a_length_that_cannot_be_is_refused():
+    for wrong in ({"epochs": 0}, {"steps": 0}, {"steps_per_epoch": -1}):
+        with pytest.raises(PreflightFailed, match="has to be at least 1"):
+            length(**{"epochs": None, "steps": None, "steps_per_epoch": None, "known_epoch_steps": 5, **wrong})
+    with pytest.raises(PreflightFailed, match="fewer examples than one global batch"):
+        length(1, None, None, 0)
+    with pytest.raises(PreflightFailed, match="size of the data is not known"):
+        length(1, None, None, None)
+
+
+def test_epochs_end_where_they_should_and_a_last_one_cut_short_does_not():
+    ends = Length(25, 10)
+    assert [ends.next_end(step) for step in (0, 9, 10, 19, 20, 24)] == [10, 10, 20, 20, 25, 25]
+    assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20]
+    assert [ends.epoch(step) for step in (0, 9, 10, 24)] == [0, 0, 1, 2]
+    assert ends.epochs == 3
+    assert Length(25, None).ends_epoch(25)
+
+
+def test_calls_grow_until_they_last_the_target_and_shrink_at_once():
+    pace = Pace()
+    pace.learn(0.0)
+    assert pace.count == 1
+    pace.learn(1e-6)
+    assert pace.count == GROWTH
+    for _ in range(10):
+        pace.learn(1e-6)
+    assert pace.count == LARGEST
+    pace.learn(0.01)
+    assert pace.count == int(TARGET_SECONDS / 0.01)
+    pace.learn(10.0)
+    assert pace.count == 1
+
+
+def test_a_call_never_leaves_a_worker_without_a_step():
+    pace = Pace(4)
+    pace.learn(10.0)
+    assert pace.count == 4
+
+
+def test_the_learning_rate_grows_with_the_global_batch_alone():
+    assert factor("auto", 8, per_replica=True, total=256, base=None) == 8.0
+    assert factor("auto", 8, per_replica=False, total=256, base=None) == 1.0
+    assert factor("none", 8, per_replica=True, total=256, base=None) == 1.0
+    assert factor("linear", 8, per_replica=False, total=256, base=64) == 4.0
+    with pytest.raises(PreflightFailed, match="base_batch_size="):
+        factor("linear", 8, per_replica=False, total=256, base=None)
+    with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
+        factor("sqrt", 8, per_replica=False, total=256, base=None)
+
+
+class UnavailableError(Exception):
+    __module__ = "tensorflow.python.framework.errors_impl"
+
+
+class ResourceExhaustedError(Exception):
+    __module__ = "tensorflow.python.framework.errors_impl"
+
+
+@pytest.mark.parametrize(
+    ("error", "cls", "code"),
+    [
+        (UnavailableError("recvmsg:Connection reset by peer"), "peer-lost", 75),
+        (PeerLost("gone"), "peer-lost", 75),
+        (PreflightFailed("no"), "preflight-failed", 1),
+        (ResourceExhaustedError("OOM when allocating tensor"), "out-of-memory", 137),
+        (ResourceExhaustedError("a.data; No space left on device"), "user-error", 1),
+        (OSError(errno.ENOSPC, "No space left on device"), "user-error", 1),
+        (MemoryError(), "out-of-memory", 137),
+        (SystemExit(3), "user-error", 3),
+        (SystemExit(0), "done", 0),
+        (SystemExit("because"), "user-error", 1),
+        (KeyboardInterrupt(), "killed", 130),
+        (ValueError("connection refused"), "user-error", 1),
+    ],
+)
+def test_an_exception_has_a_class_a_code_and_one_line(error, cls, code):
+    failure = classify(error)
+    assert (failure.cls, failure.exit_code) == (cls, code)
+    assert "\n" not in failure.message
+    assert peer_was_lost(error) == (cls == "peer-lost")
+
+
+def test_what_an_error_was_raised_from_counts():
+    wrapped = ValueError("wrapped")
+    wrapped.__cause__ = UnavailableError("Socket closed")
+    assert classify(wrapped).cls == "peer-lost"
+
+
+def a_job(**changes: object) -> JobFile:
+    values = {
+        "step": 3, "epoch": 0, "examples": 72, "strategy": "Mirrored", "replicas": 2, "workers": 1, "seed": 1,
+        "accumulate": 1, "global_batch": 24, "global_batch_given": 24, "uid": "u", "attempt": 1, "versions": {},
+    }  # fmt: skip
+    return JobFile(**{**values, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"replicas": 4, "workers": 2, "strategy": "MultiWorkerMirrored"},
+        {"global_batch": 48, "global_batch_given": None},
+        {"uid": "other"},
+    ],
+)
+def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes, tmp_path):
+    job_file.check(a_job(), a_job(**changes), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"strategy": "ParameterServer"}, "strategy Mirrored and this job has ParameterServer"),
+        ({"seed": 2}, "seed 1 and this job has 2; set it back to 1, or use another checkpoint directory"),
+        ({"global_batch": 48, "global_batch_given": 48}, "global_batch_size 24 and this job has 48"),
+    ],
+)
+def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words, tmp_path):
+    with pytest.raises(PreflightFailed, match=words):
+        job_file.check(a_job(), a_job(**changes), tmp_path)
+
+
+def test_a_job_file_is_read_as_it_was_written(tmp_path):
+    assert job_file.read(tmp_path) is None
+    job_file.write(tmp_path, a_job())
+    assert job_file.read(tmp_path) == a_job()
+    (tmp_path / job_file.NAME).write_text("{")
+    assert job_file.read(tmp_path) is None
