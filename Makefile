@@ -33,7 +33,11 @@ e2e: ## the scenarios on the embedded cluster
 
 .PHONY: bench
 bench: ## measurements; results in build/results
-	$(in_environment) -m bench $(BENCH_ARGS)
+	$(in_environment) -m bench
+
+.PHONY: bench-operator
+bench-operator: ## the operator beside a bare client on a real API server (options: BENCH_ARGS="--jobs 200")
+	$(in_environment) -m bench.operator $(BENCH_ARGS)
 
 .PHONY: cluster
 cluster: ## bring up the embedded cluster, images and all (options: CLUSTER_ARGS)

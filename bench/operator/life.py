@@ -1,6 +1,6 @@
 """The operator beside many running jobs: requests of a whole life, idling, replacement, start, memory.
 
-The nodes are kwok's: pods are scheduled and run at once, without containers.
+Pods run at once, without containers.
 """
 
 from __future__ import annotations
@@ -103,13 +103,16 @@ async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[float]:
     return list(_latencies(fleet.plane.audit.since(mark)))
 
 
-async def churn(fleet: Fleet, jobs: int, failures: int) -> None:
-    """Have so many pods fail and be replaced, as many at a time as the server bears."""
-    chosen = [f"{name}-worker-0" for name in _spread(load.names(jobs), failures)]
-    for start in range(0, len(chosen), jobs):
-        await each(chosen[start : start + jobs], lambda pod: fleet.end_pod(STANDING, pod, EXIT_KILLED))
-        await asyncio.sleep(SETTLE_SECONDS)
-        await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
+async def churn(fleet: Fleet, jobs: int) -> None:
+    """Have a pod of every job fail and be replaced, as many at a time as the server bears."""
+    mark = fleet.plane.audit.mark()
+    await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
+
+    async def replaced() -> bool:
+        return len(list(_latencies(fleet.plane.audit.since(mark)))) >= jobs
+
+    await fleet.until(replaced, LIMIT, f"{jobs} replacements", pause=2.0)
+    await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
 
 
 async def start(fleet: Fleet, source: Path, attempt: int) -> float:

@@ -31,7 +31,7 @@ def job(name: str) -> dict[str, Any]:
         "spec": {
             "replicaSpecs": {"worker": {"replicas": WORKERS, "restartPolicy": "OnFailure", "template": template}},
             "successPolicy": {"type": "AllWorkers"},
-            "failurePolicy": {"backoff": {"initialSeconds": 0}},
+            "failurePolicy": {"maxRestarts": 1000, "backoff": {"initialSeconds": 0}},
             "checkpoint": {"directory": "/checkpoints"},
         },
     }

@@ -1,0 +1,121 @@
+"""Nodes whose pods run at once: the bench binds every pod and reports it ready, as scheduler and kubelets would.
+
+In place of kwok wherever pods are replaced: kwok 0.7 deletes by name, and so again and again takes the successor
+for the pod that was deleted. It also leaves the processor to those who are measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.operator.fleet import Fleet
+from dtj_operator.kube.errors import KubeError
+from dtj_operator.kube.resources import NODES, PODS, Resource
+from dtj_operator.runtime.reflector import Reflector
+
+COUNT = 10
+AT_ONCE = 8
+
+
+class Kubelets:
+    """A Sink of pods; what is unbound gets a node and runs, what is to go is gone."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._client = fleet.client
+        self._line: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._turn = 0
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        for number in range(COUNT):
+            await self._client.create(NODES, None, node(f"node-{number}"))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Reflector(self._client, PODS, None, self).run())
+            for _ in range(AT_ONCE):
+                group.create_task(self._work())
+
+    def upsert(self, raw: dict[str, Any]) -> None:
+        """See Sink."""
+        if raw["metadata"].get("deletionTimestamp") or not raw["spec"].get("nodeName"):
+            self._line.put_nowait(raw)
+
+    def delete(self, raw: dict[str, Any]) -> None:
+        """See Sink."""
+
+    def retain(self, namespace: str | None, uids: object, resource_version: str) -> None:
+        """See Sink."""
+
+    async def _work(self) -> None:
+        while True:
+            raw = await self._line.get()
+            # Whatever has become of the pod meanwhile, there will be an event of it.
+            with suppress(KubeError):
+                await (self._end(raw) if raw["metadata"].get("deletionTimestamp") else self._begin(raw))
+
+    async def _begin(self, raw: dict[str, Any]) -> None:
+        metadata = raw["metadata"]
+        self._turn += 1
+        target = f"node-{self._turn % COUNT}"
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": target},
+        }
+        await self._client.create(
+            Resource("", "v1", f"pods/{metadata['name']}/binding"), metadata["namespace"], binding
+        )
+        status = {"status": running(self._turn)}
+        await self._client.patch_status(PODS, metadata["namespace"], metadata["name"], status)
+
+    async def _end(self, raw: dict[str, Any]) -> None:
+        metadata = raw["metadata"]
+        await self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace=0)
+
+
+@asynccontextmanager
+async def kubelets(fleet: Fleet) -> AsyncIterator[None]:
+    """Nodes that work until this is left."""
+    task = asyncio.create_task(Kubelets(fleet).run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def node(name: str) -> dict[str, Any]:
+    """A node without a Lease: it is judged by its Ready condition."""
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": _now()}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready]}}
+
+
+def running(number: int) -> dict[str, Any]:
+    """The status of a pod whose container runs and is ready."""
+    now = _now()
+    kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+    return {
+        "phase": "Running",
+        "podIP": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+        "startTime": now,
+        "conditions": [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in kinds],
+        "containerStatuses": [
+            {
+                "name": "tensorflow",
+                "image": "registry.example/team/train:1",
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "started": True,
+                "state": {"running": {"startedAt": now}},
+            }
+        ],
+    }
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
