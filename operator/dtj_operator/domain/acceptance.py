@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.build.pod import overridden
+from dtj_operator.domain.validity import spec_hash
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -19,12 +20,38 @@ def accepted(draft: Draft) -> None:
     draft.choose_strategy()
     draft.set_true(ConditionType.CREATED, Reason.JOB_CREATED, "The job was accepted.")
     draft.note(EventReason.CREATED, f"Accepted: {_shape(draft)}.")
+    draft.spec_hash = spec_hash(draft.spec)
+    _warn_of_checkpoints(draft)
+    _warn_of_templates(draft)
+
+
+def take_spec(draft: Draft) -> None:
+    """Take over a spec that could be edited meanwhile, and say anew what its owner should know."""
+    now, before = spec_hash(draft.spec), draft.spec_hash
+    draft.spec_hash = now
+    if before and now != before:
+        _warn_of_checkpoints(draft)
+        _warn_of_templates(draft)
+    else:
+        warn_of_growth(draft, sum(counts.desired for counts in draft.before.replica_statuses.values()))
+
+
+def warn_of_growth(draft: Draft, pods: int) -> None:
+    """A job of one pod that gets peers has more to lose. `pods`: how many there were to be before."""
+    if pods == 1:
+        _warn_of_checkpoints(draft)
+
+
+def _warn_of_checkpoints(draft: Draft) -> None:
     if without_checkpoints(draft):
         draft.warn(
             EventReason.NO_CHECKPOINTS,
             "spec.checkpoint.directory is empty: after any restart training begins at step 0. "
             "Set it to a path that every pod sees, or to a gs://, s3:// or hdfs:// URI.",
         )
+
+
+def _warn_of_templates(draft: Draft) -> None:
     lost = overridden(draft.job)
     if lost:
         draft.warn(

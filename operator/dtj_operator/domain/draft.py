@@ -6,6 +6,7 @@ Policies read the snapshot through it and write what comes next into it. It live
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import (
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from dtj_operator.api.status import OpenIncident
     from dtj_operator.domain.snapshot import Pod, Snapshot
 
+NODE_NOT_READY = "NodeNotReady"
+"""What the node controller writes as the reason of Ready=False on the pods of a node that is silent."""
 TERMINAL = frozenset({"Succeeded", "Failed"})
 """Pod phases that are final."""
 ROLES = frozenset(Role)
@@ -165,9 +168,20 @@ class Draft:
         )
 
     def node_lost(self, pod: Pod) -> bool:
-        """Whether the pod's node has been given up."""
+        """Whether the pod's node has been given up.
+
+        Where nodes may not be read, the node controller's word on the pod counts: NodeNotReady. It comes late
+        (after its own grace period), and `nodeLossSeconds` are counted from there.
+        """
         node = self.snapshot.nodes.get(pod.node) if pod.node else None
-        return node is not None and node.lost
+        if node is not None:
+            return node.lost
+        if pod.not_ready_reason != NODE_NOT_READY or pod.not_ready_since is None:
+            return False
+        given_up = pod.not_ready_since + timedelta(seconds=self.spec.failure_policy.node_loss_seconds)
+        if self.now < given_up:
+            self.check_at(given_up)
+        return self.now >= given_up
 
     def current(self, slot: Slot) -> Pod | None:
         """The pod of the slot, unless it is one of ours to replace."""

@@ -27,7 +27,8 @@ def evaluators(draft: Draft) -> None:
         if slot.role is not Role.EVALUATOR or slot in draft.completed:
             continue
         failure = failure_in(draft, slot)
-        if failure is not None and draft.restart_policy(slot) is not RestartPolicy.NEVER:
+        never = draft.restart_policy(slot) is RestartPolicy.NEVER
+        if failure is not None and (failure.evidence or not never):
             _take_in(draft, slot, failure)
         _act_when_due(draft, slot)
 

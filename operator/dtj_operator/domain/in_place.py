@@ -12,6 +12,7 @@ from dtj_operator.api.names import EventReason, RestartPolicy, Role
 from dtj_operator.api.status import LastIncident
 from dtj_operator.domain.failure import Standing, describe
 from dtj_operator.domain.judgement import FREE_IN_A_ROW, describe_root, judge
+from dtj_operator.domain.stability import IN_PLACE
 from dtj_operator.domain.success import fail_job
 from dtj_operator.domain.tally import root_of, tally
 
@@ -61,7 +62,7 @@ def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
         node=root.node,
         exit_code=root.exit_code,
         message=root.message,
-        action="RestartInPlace",
+        action=IN_PLACE,
     )
     if root.exit_code:
         draft.warn(EventReason.POD_FAILED, f"{told}; the kubelet restarts it in place.")

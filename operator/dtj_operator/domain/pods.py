@@ -46,6 +46,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         unschedulable=(scheduled.get("message") or "no node fits") if stuck else "",
         disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
         not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
+        not_ready_since=parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "False" else None,
         containers=tuple(
             _container(one)
             for group in ("initContainerStatuses", "containerStatuses")

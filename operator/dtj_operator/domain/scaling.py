@@ -18,6 +18,7 @@ from dtj_operator.api.names import (
     StrategyType,
 )
 from dtj_operator.api.status import LastIncident, OpenIncident, Root
+from dtj_operator.domain.acceptance import warn_of_growth
 from dtj_operator.domain.slots import SlotRecord
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def scaled(draft: Draft) -> None:
         draft.held = "The job is scaled once its restart is under way."
         return
     before = draft.strategy
+    warn_of_growth(draft, len(draft.slots))
     draft.choose_strategy()
     draft.attempt += 1
     told = _re_created(draft, before.type if before else None)

@@ -69,6 +69,8 @@ class Pod:
     """Reason of DisruptionTarget=True, else empty."""
     not_ready_reason: str
     """Reason of Ready=False (for instance NodeNotReady), else empty."""
+    not_ready_since: datetime | None
+    """When Ready became False, else None."""
     containers: tuple[Container, ...] = ()
 
 

@@ -9,8 +9,13 @@ from dtj_operator.api.names import TRAINING_ROLES, Cause, ConditionType, EventRe
 from dtj_operator.api.status import whole_second
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dtj_operator.domain.draft import Draft
     from dtj_operator.domain.slots import Slot
+
+IN_PLACE = "RestartInPlace"
+"""`lastIncident.action` of a restart by the kubelet."""
 
 
 def is_up(draft: Draft, slot: Slot) -> bool:
@@ -56,16 +61,34 @@ def running_again(draft: Draft) -> None:
         draft.first_running_time = draft.first_running_time or whole_second(draft.now)
         draft.note(EventReason.STARTED, "All pods are ready; training runs.")
     incident = draft.incident
-    if incident is None or incident.acted_attempt is None:
+    if incident is None:
+        _recovered_in_place(draft)
         return
-    seconds = max(0.0, round((draft.now - incident.opened_at).total_seconds(), 3))
+    if incident.acted_attempt is None:
+        return
+    seconds = _recovered(draft, incident.opened_at)
     draft.incident = None
-    if draft.last_incident is not None:
-        draft.last_incident = draft.last_incident.model_copy(
-            update={"recovered_at": draft.now, "recovery_seconds": seconds}
-        )
     cause = incident.root.cause
     planned = cause is Cause.SCALED
     message = f"{'Scaled' if planned else f'Recovered from {cause}'} after {seconds:.1f} s."
     draft.set_false(ConditionType.RESTARTING, Reason.RECOVERED, message)
     draft.note(EventReason.RECOVERED, message)
+
+
+def _recovered_in_place(draft: Draft) -> None:
+    """Nothing was acted upon after a restart by the kubelet, but it is over now."""
+    last = draft.last_incident
+    if last is None or last.action != IN_PLACE or last.recovered_at is not None:
+        return
+    seconds = _recovered(draft, last.time)
+    draft.note(EventReason.RECOVERED, f"Recovered from {last.cause} in place after {seconds:.1f} s.")
+
+
+def _recovered(draft: Draft, since: datetime) -> float:
+    """Write the recovery down. Returns the seconds that it took."""
+    seconds = max(0.0, round((draft.now - since).total_seconds(), 3))
+    if draft.last_incident is not None:
+        draft.last_incident = draft.last_incident.model_copy(
+            update={"recovered_at": draft.now, "recovery_seconds": seconds}
+        )
+    return seconds

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
+from dtj_operator.domain.acceptance import take_spec
 from dtj_operator.domain.slots import SlotRecord
-from dtj_operator.domain.validity import spec_hash
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def suspended(draft: Draft) -> Verdict | None:
     if not draft.spec.suspend:
         return None
     draft.start_time = None
+    take_spec(draft)
     draft.choose_strategy()
     draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
     draft.incident, draft.started = None, False
@@ -48,5 +49,5 @@ def started(draft: Draft) -> None:
         draft.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
         draft.note(EventReason.RESUMED, message)
     draft.choose_strategy()
-    draft.spec_hash = spec_hash(draft.spec)
+    take_spec(draft)
     draft.slots = {slot: SlotRecord(draft.attempt, seen=False) for slot in draft.wanted}

@@ -104,7 +104,7 @@ def _name_taken(draft: Draft) -> Obstacle | None:
 def _stuck(draft: Draft) -> Obstacle | None:
     for slot in draft.slots:
         pod = draft.current(slot)
-        if pod is not None and not pod.ready and pod.phase == "Pending":
+        if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)
             if found:
                 return found

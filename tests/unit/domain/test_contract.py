@@ -1,0 +1,125 @@
+"""Sentences of the contract that are easily overlooked, each as a test."""
+
+from __future__ import annotations
+
+from tests.support.world import Change, failed, job, not_ready, pending, ready, restarted, template, terminating, told
+
+
+def node_not_ready(since: str = "2026-01-01T12:00:00Z") -> Change:
+    """What the node controller writes on the pods of a silent node."""
+    lost = {"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": since}
+    return {"phase": "Running", "conditions": [lost]}
+
+
+# Nodes that may not be read
+
+
+def test_without_the_right_to_read_nodes_a_node_is_lost_by_its_pods_not_ready_condition():
+    world = job(worker=2).spec(failurePolicy={"nodeLossSeconds": 30}).running().pod("worker", 1, node_not_ready())
+    waiting = world.act()
+    assert waiting.creates == []
+    assert waiting.plan.next_check is not None
+    assert (waiting.plan.next_check - world.now).total_seconds() == 30
+    outcome = world.later(30).act()
+    assert outcome.status.restarts.by_cause == {"NodeLost": 1}
+    assert outcome.status.restarts.charged == 0
+    assert [action.force for action in outcome.plan.actions if hasattr(action, "force")] == [True]
+    assert outcome.creates == ["train-worker-1"]
+
+
+def test_a_pod_that_the_taint_manager_deletes_on_a_silent_node_is_replaced_by_force():
+    world = job(worker=2).running().pod("worker", 1, node_not_ready(), terminating()).settle().later(30)
+    assert world.settle().status.restarts.total == 1
+    assert "deletionTimestamp" not in world.pods["train-worker-1"]["metadata"]
+
+
+def test_a_pod_that_is_not_ready_for_its_own_reasons_is_no_lost_node():
+    world = job(worker=2).running().pod("worker", 1, not_ready()).settle()
+    assert world.later(3600).act().creates == []
+
+
+# Restarts by the kubelet
+
+
+def test_a_restart_in_place_is_recovered_when_the_job_is_running_again():
+    world = job(chief=1, worker=1, ps={"replicas": 1, "restartPolicy": "Always"}).running()
+    world.pod("ps", 0, restarted(1, 1), not_ready()).settle()
+    assert world.status.last_incident is not None
+    assert world.status.last_incident.recovered_at is None
+    world.later(7).pod("ps", 0, ready()).settle()
+    assert world.status.last_incident.recovered_at == world.now
+    assert world.status.last_incident.recovery_seconds == 7
+    assert world.seen("Recovered") == ["Recovered from UserError in place after 7.0 s."]
+
+
+# Evaluators
+
+
+def test_an_evaluator_under_never_stays_failed_but_is_replaced_after_a_disruption():
+    evaluator = {"replicas": 1, "restartPolicy": "Never"}
+    world = job(worker=1, evaluator=evaluator).running().pod("evaluator", 0, failed(1)).settle().later(60).settle()
+    assert world.status.phase == "Running"
+    assert world.pods["train-evaluator-0"]["status"]["phase"] == "Failed"
+    world = job(worker=1, evaluator=evaluator).running()
+    outcome = world.pod("evaluator", 0, failed(143, disruption="EvictionByEvictionAPI")).act()
+    assert outcome.creates == ["train-evaluator-0"]
+    assert outcome.status.restarts.total == 0
+
+
+# Warnings once per change
+
+
+def test_what_a_template_loses_is_said_again_when_the_spec_was_edited():
+    world = job(worker={"template": template(hostname="h")}).settle()
+    assert len(world.seen("TemplateOverridden")) == 1
+    world.spec(suspend=True).settle().spec(clusterDomain="example.org").settle()
+    assert len(world.seen("TemplateOverridden")) == 2
+    world.spec(suspend=False).settle()
+    assert len(world.seen("TemplateOverridden")) == 2
+
+
+def test_a_suspended_job_is_warned_once_for_an_edit_in_the_update_that_resumes():
+    world = job(worker=2).spec(suspend=True).settle()
+    assert world.seen("NoCheckpoints") == []
+    world.spec(suspend=False, checkpoint={"directory": ""}).settle()
+    assert len(world.seen("NoCheckpoints")) == 1
+
+
+def test_a_job_of_one_pod_is_warned_when_it_gets_peers():
+    world = job(worker=1).spec(checkpoint={"directory": ""}).running()
+    assert world.seen("NoCheckpoints") == []
+    world.scale(3).settle().each(ready()).settle().scale(4).settle()
+    assert len(world.seen("NoCheckpoints")) == 1
+
+
+# A deletion by hand
+
+
+def test_a_deletion_by_hand_is_deleted_whatever_the_bare_code_of_the_end_that_it_brings():
+    assert _cause_of(failed(143), terminating()) == {"Deleted": 1}
+    assert _cause_of(terminating()) == {"Deleted": 1}
+
+
+def test_a_trainer_that_has_said_preempted_by_the_time_of_the_judgement_is_preempted():
+    assert _cause_of(told("preempted", 42), terminating()) == {"Preempted": 1}
+
+
+def test_a_cause_is_never_revised():
+    world = job(worker=2).running().pod("worker", 1, terminating()).settle()
+    world.pod("worker", 1, told("preempted", 42)).settle().reap().settle()
+    assert world.status.restarts.by_cause == {"Deleted": 1}
+
+
+def _cause_of(*changes: Change) -> dict[str, int]:
+    world = job(worker=2).running().pod("worker", 1, *changes).settle()
+    return {str(cause): count for cause, count in world.status.restarts.by_cause.items()}
+
+
+# Transient trouble
+
+
+def test_an_image_that_cannot_be_pulled_for_a_restart_in_place_shows_too():
+    world = job(chief=1, worker=1, ps={"replicas": 1, "restartPolicy": "Always"}).running()
+    waiting = pending("ImagePullBackOff", "Back-off pulling image", node="n1")
+    world.pod("ps", 0, not_ready(), {**waiting, "phase": "Running"}).settle()
+    assert world.decide().reason("Running") == "ImagePullFailed"
