@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.trainer.loop import launch as launching
 from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, launch, until
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]
 
-PROGRAM = str(Path(__file__).parent / "programs" / "servers.py")
+PROGRAMS = Path(__file__).parent / "programs"
+PROGRAM = str(PROGRAMS / "servers.py")
 TASKS = (("ps", 0), ("worker", 0), ("worker", 1), ("chief", 0))
 
 
@@ -83,3 +85,49 @@ def test_a_lost_worker_is_replaced_without_the_chief_and_a_lost_ps_costs_steps_s
     assert "/job:ps" in end["device"]
     assert [pod.process.poll() for name, pod in pods.items() if name != "chief0"] == [None, None, None]
     assert json.loads((tmp_path / "state" / "done.json").read_text())["step"] == 800
+
+
+def chief_of(cluster_size: dict[str, int], program: str, environment: dict[str, str]) -> launching.Ended:
+    """The end of the chief, of plain processes without `dtj-run`; those that serve are ended after it."""
+    ports = iter(launching.free_ports(sum(cluster_size.values())))
+    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in cluster_size.items()}
+    born = {
+        (role, index): launching.start(
+            program,
+            environment={
+                **environment,
+                "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": index}}),
+            },
+            folder=PROGRAMS,
+        )
+        for role, count in cluster_size.items()
+        for index in range(count)
+    }
+    try:
+        return launching.finish(born["chief", 0])
+    finally:
+        for (role, _), process in born.items():
+            if role != "chief":
+                os.kill(process.pid, signal.SIGKILL)
+
+
+SIZE = {"ps": 2, "worker": 2, "chief": 1}
+
+
+def test_a_step_of_ones_own_a_dataset_and_a_function_train_on_two_workers():
+    said = chief_of(SIZE, "own_step.py", {"TEST_FIT": "1"}).said
+    assert said["step"] == 40
+    assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
+    assert said["metrics"]["double"] == pytest.approx(2 * said["metrics"]["loss"])
+    assert said["fit"]["dataset"]["step"] == said["fit"]["function"]["step"] == 6
+    assert said["fit"]["function"]["loss"] < said["fit"]["dataset"]["loss"] < 0.1
+
+
+def test_a_table_is_split_over_two_ps_and_keras_3_refuses_to_be():
+    strategy = {"type": "ParameterServer", "variablePartitioner": {"type": "MinSize", "minShardBytes": 1024}}
+    ended = chief_of(SIZE, "own_step.py", {"TEST_FIT": "1", "DTJ_STRATEGY": json.dumps(strategy)})
+    said = ended.said
+    assert said["shards"] == 2
+    assert said["step"] == 40
+    assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
+    assert said["fit"]["dataset"].startswith("Keras 3 cannot train partitioned variables; ")

@@ -94,7 +94,7 @@ class KerasModel:
         self._update_metrics(x, y, predicted, weight)
         return loss, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
 
-    def evaluate(self, batch: Any) -> tuple[Any, Any]:
+    def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
         """Summed loss and number of examples of a local batch; updates the metrics."""
         import keras
         import tensorflow as tf
@@ -107,7 +107,7 @@ class KerasModel:
         self._update_metrics(x, y, predicted, weight)
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
         whole = tf.cast(loss, tf.float32) * self.session.replicas
-        return tf.math.multiply_no_nan(whole, count), count  # a replica without an example has no mean
+        return {"loss": tf.math.multiply_no_nan(whole, count)}, count  # a replica without an example has no mean
 
     def _apply(self, tf: Any, gradients: Sequence[Any]) -> None:
         variables = self.model.trainable_variables
@@ -141,11 +141,11 @@ class KerasModel:
         finally:
             replica.apart = None
 
-    def evaluate_apart(self, batch: Any) -> tuple[Any, Any, list[Any]]:
+    def evaluate_apart(self, batch: Any) -> tuple[Mapping[str, Any], Any, list[Any]]:
         """As `evaluate`, but returns what the batch adds to the accumulators."""
         with self._metrics_apart() as values:
-            loss, count = self.evaluate(batch)
-            return loss, count, values()
+            sums, count = self.evaluate(batch)
+            return sums, count, values()
 
     def accumulators(self) -> list[tuple[int, ...]]:
         return [tuple(variable.shape) for variable in self._accumulators()]

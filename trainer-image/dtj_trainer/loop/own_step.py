@@ -4,15 +4,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dtj_trainer.errors import UserError
+from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop.learning_rate import rate_of
 
 
 class OwnStep:
     """A Trainee around `step(state, batch) -> {"loss": scalar, …}`; gradients are the step's own affair."""
 
-    def __init__(self, step: Callable[[Any, Any], Any], state: Any) -> None:
+    def __init__(
+        self, step: Callable[[Any, Any], Any], state: Any, validation_step: Callable[[Any, Any], Any] | None
+    ) -> None:
         self._step = step
+        self._validation_step = validation_step
         self._state = state
         self.objects: Mapping[str, Any] = dict(state) if isinstance(state, Mapping) else {"state_module": state}
 
@@ -37,11 +40,20 @@ class OwnStep:
     def step(self, batches: Any) -> Mapping[str, Any]:
         if len(batches) > 1:
             raise UserError("accumulate works with dtj.fit; a step of your own accumulates by itself")
-        values = self._step(self._state, batches[0])
-        values = {} if values is None else values
-        if not isinstance(values, Mapping):
-            raise UserError(f"the train step returned {type(values).__name__}; it has to return a dict of scalars")
-        return values
+        return _scalars(self._step(self._state, batches[0]), "train step")
+
+    def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
+        import tensorflow as tf
+
+        if self._validation_step is None:
+            raise PreflightFailed("validation needs validation_step=, a function of state and batch as the train step")
+        count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float64)
+        means = _scalars(self._validation_step(self._state, batch), "validation step")
+        return {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}, count
+
+    def evaluate_apart(self, batch: Any) -> tuple[Mapping[str, Any], Any, list[Any]]:
+        sums, count = self.evaluate(batch)
+        return sums, count, []
 
     def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
         return self.step(batches), []
@@ -68,3 +80,10 @@ class OwnStep:
 
     def learning_rate(self) -> float | None:
         return rate_of(self.objects.get("optimizer"))
+
+
+def _scalars(values: Any, what: str) -> Mapping[str, Any]:
+    values = {} if values is None else values
+    if not isinstance(values, Mapping):
+        raise UserError(f"the {what} returned {type(values).__name__}; it has to return a dict of scalars")
+    return values

@@ -1,15 +1,18 @@
 """dtj.train: a step of the user's own on the same loop, with the same guarantees."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
+from dtj_trainer.loop.callbacks import Callbacks
 from dtj_trainer.loop.caller import caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
-from dtj_trainer.loop.fit import conclude, seeded
+from dtj_trainer.loop.evaluation import Evaluation
+from dtj_trainer.loop.fit import beside, conclude, seeded
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.own_step import OwnStep
@@ -18,22 +21,38 @@ from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 
 
+@dataclass(slots=True)
+class Subject:
+    """What Keras callbacks see as their model."""
+
+    state: Any
+    stop_training: bool = False
+    history: Any = None
+    optimizer: Any = None
+
+
 def train(
     train_step: Callable[[Any, Any], Any],
     *,
     state: Any,
     data: Any,
+    validation: Any = None,
+    validation_step: Callable[[Any, Any], Any] | None = None,
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
+    callbacks: Sequence[Any] = (),
     seed: int | None = None,
 ) -> Result:
     """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
 
     The step runs in replica context under `strategy.run`, on the batch of one replica, and returns a dict of scalars;
     they are averaged over replicas. It reduces its own gradients: an optimizer does that, `dtj.all_reduce` too.
+
+    `validation_step(state, batch)` returns a dict of means over its examples; at each epoch's end they are averaged
+    over all of `validation`, and named `val_…`. Keras callbacks get a `model` that has `state` and `stop_training`.
 
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.
@@ -46,14 +65,22 @@ def train(
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, 1))
         held = state() if callable(state) and not hasattr(state, "variables") else state
-        trainee = OwnStep(train_step, held)
+        trainee = OwnStep(train_step, held, validation_step)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, 1))
+        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
+        if session.role == "evaluator":
+            return beside(session, keeper, evaluation)
         resumed = keeper.resume()
         position = resumed or Position()
         steps_by = caller(session, trainee, data, sizes, seed, position, 1)
         loop = Loop(session, trainee, steps_by, ends, keeper, position)
+        called = Callbacks(callbacks, Subject(held), session, ends)
+        loop.hooks = called.hooks()
+        loop.hooks.validate = evaluation.run if evaluation else None
         session.link.phase("build", time.monotonic() - started)
+        called.begin()
         position, metrics = loop.run()
+        called.end(metrics)
         return conclude(session, loop, position, metrics, resumed)
 
 

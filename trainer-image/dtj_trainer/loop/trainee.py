@@ -29,6 +29,12 @@ class Trainee(Protocol):
         metrics' accumulators, which such workers cannot write.
         """
 
+    def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
+        """Sums over the examples of a local batch, and their number; in replica context, without training."""
+
+    def evaluate_apart(self, batch: Any) -> tuple[Mapping[str, Any], Any, list[Any]]:
+        """As `evaluate`, but returns what the batch adds to the metrics' accumulators instead of writing it."""
+
     def accumulators(self) -> list[tuple[int, ...]]:
         """Shapes of the metrics' accumulators."""
 
