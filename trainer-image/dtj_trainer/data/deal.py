@@ -61,7 +61,7 @@ class Order:
         return (next(self.windows(line, read, *key)), *whole) if opened else whole
 
 
-PLAIN_WINDOW = 16_384
+PLAIN_WINDOW = 8_192
 """Positions that are looked up at once where nothing is shuffled."""
 
 

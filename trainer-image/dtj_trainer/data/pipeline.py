@@ -99,6 +99,8 @@ class Pipeline:
         table, size = reading.table, reading.share.batch
         chunks = reader.dataset(reading).prefetch(CHUNKS_WAITING)
         if self.map is None and table.takes_batches:
-            return chunks.rebatch(size, drop_remainder=drop_remainder).map(table.example)
-        examples = chunks.unbatch().map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
+            return chunks.rebatch(size, drop_remainder=drop_remainder)
+        examples = chunks.unbatch()
+        if not table.takes_batches:
+            examples = examples.map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
         return self._mapped(examples).batch(size, drop_remainder=drop_remainder)

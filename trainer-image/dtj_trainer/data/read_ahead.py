@@ -11,8 +11,8 @@ import numpy as np
 from dtj_trainer.data.deal import Positions, gathered
 from dtj_trainer.data.table import Table
 
-CHUNK = 16_384
-"""Examples that go to TensorFlow at once, about."""
+CHUNK, CHUNK_BYTES = 65_536, 4 << 20
+"""Examples that go to TensorFlow at once, about, and bytes; whichever is less."""
 THREADS = 2
 BYTES_AHEAD = 256 << 20
 """Blocks that may wait in memory beside the one being read from; of larger ones, one waits."""
@@ -29,11 +29,15 @@ class Places:
         self._mixed, self._same = mixed, same_each_pass
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def find(self, number: int, positions: Positions) -> tuple[Any, Any]:
-        """(block, row within the block) of positions on the line of pass `number`."""
+    def find(self, number: int, positions: Positions) -> "_Chunk":
+        """The examples at `positions` on the line of pass `number`."""
         order, starts = self._pass(0 if self._same or not self._mixed else number)
-        which = np.searchsorted(starts, positions, side="right") - 1
-        return order[which], positions - starts[which]
+        first, last = np.searchsorted(starts, [positions.min(), positions.max()], side="right") - 1
+        if first == last:
+            return _Chunk(None, positions - starts[first], [int(order[first])])
+        which = np.searchsorted(starts[first : last + 1], positions, side="right") - 1 + first
+        blocks = order[which]
+        return _Chunk(blocks, positions - starts[which], np.flatnonzero(np.bincount(blocks)).tolist())
 
     def _pass(self, number: int) -> tuple[Any, Any]:
         if number not in self._known:
@@ -51,6 +55,7 @@ class _Chunk:
     """Examples: block and row of each, and which blocks these are."""
 
     blocks: Any
+    """None where it is one block."""
     rows: Any
     needs: list[int]
 
@@ -64,10 +69,11 @@ def chunks(
     """
     shelf = _Shelf(table, keep=keep)
     ahead: deque[_Chunk] = deque()
+    row = max(1, sum(block.size for block in table.blocks) // max(1, table.size))
+    length = max(1, min(CHUNK, CHUNK_BYTES // row))
     try:
-        for number, positions in gathered(found, CHUNK):
-            blocks, rows = places.find(number, positions)
-            chunk = _Chunk(blocks, rows, np.flatnonzero(np.bincount(blocks)).tolist())
+        for number, positions in gathered(found, length):
+            chunk = places.find(number, positions)
             ahead.append(chunk)
             shelf.fetch(chunk.needs)
             if len(ahead) < CHUNKS_AHEAD and not shelf.is_full(ahead[0].needs):
@@ -117,7 +123,7 @@ class _Shelf:
 
 
 def _take(chunk: _Chunk, shelf: _Shelf) -> Mapping[str, Any]:
-    if len(chunk.needs) == 1:
+    if chunk.blocks is None:
         block, rows = shelf.get(chunk.needs[0]), chunk.rows
         first, last = int(rows[0]), int(rows[-1])
         if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):

@@ -47,7 +47,10 @@ class Reading:
 
 
 def dataset(reading: Reading) -> Any:
-    """A tf.data.Dataset of many examples at once: dicts of columns, with a first axis of varying length."""
+    """A tf.data.Dataset of many examples at once, with a first axis of varying length.
+
+    They are what `table.example` makes of them if it takes many, else dicts of columns.
+    """
     import tensorflow as tf
 
     register()
@@ -58,13 +61,16 @@ def dataset(reading: Reading) -> Any:
         columns = tf.raw_ops.PyFunc(input=[handle], token=NEXT, Tout=[signature[name].dtype for name in names])
         for name, column in zip(names, columns, strict=True):
             column.set_shape(signature[name].shape)
-        return dict(zip(names, columns, strict=True))
+        chunk = dict(zip(names, columns, strict=True))
+        return reading.table.example(chunk) if reading.table.takes_batches else chunk
+
+    def some(*chunk: Any) -> Any:
+        return tf.shape(tf.nest.flatten(chunk)[0])[0] > 0
 
     def opened(order: Any) -> Any:
         (handle,) = tf.raw_ops.PyFunc(input=[order], token=OPEN, Tout=[tf.int64])
         handle.set_shape([])
-        chunks = tf.data.Dataset.from_tensors(handle).repeat().map(following)
-        return chunks.take_while(lambda columns: tf.shape(columns[names[0]])[0] > 0)
+        return tf.data.Dataset.from_tensors(handle).repeat().map(following).take_while(some)
 
     return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(reading))).flat_map(opened)
 
