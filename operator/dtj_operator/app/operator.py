@@ -95,32 +95,24 @@ class Operator:
         Raises Unprepared, SettingsProblem, LeadershipLost, KopfEnded, KubeError.
         """
         async with AsyncExitStack() as stack:
-            client = self._given_client
-            if client is None:
-                client = await stack.enter_async_context(
-                    HttpClient(
-                        self._connection,
-                        user_agent=user_agent(),
-                        qps=self._settings.kube_api_qps,
-                        burst=self._settings.kube_api_burst,
-                        observe=self.metrics.request,
-                    )
-                )
+            client = await self._open_client(stack)
+            # Renewals of the lease never wait for a connection, or for a turn, behind a thousand pods.
+            renewals = await self._open_client(stack)
             self.metrics.show_jobs(_Statuses(self.store))
             if self._settings.health is not None:
                 await stack.enter_async_context(serving(health(self._live, self._ready), self._settings.health))
             if self._settings.metrics is not None:
                 await stack.enter_async_context(serving(metrics(self.metrics.text), self._settings.metrics))
             try:
-                await self._until(stop, self._operate(client))
+                await self._until(stop, self._operate(client, renewals))
             finally:
                 await self._end()
 
-    async def _operate(self, client: ApiClient) -> None:
+    async def _operate(self, client: ApiClient, renewals: ApiClient) -> None:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
         await check_cluster(client, self._connection.server, self._namespaces)
-        elector = await self._elect(client)
+        elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
         nodes = None
         if cluster_wide and await may_watch_nodes(client):
@@ -166,6 +158,19 @@ class Operator:
             "working", extra={"version": operator_version(), "jobs": len(self.store.jobs), "pods": len(self.store.pods)}
         )
         await asyncio.Event().wait()
+
+    async def _open_client(self, stack: AsyncExitStack) -> ApiClient:
+        if self._given_client is not None:
+            return self._given_client
+        return await stack.enter_async_context(
+            HttpClient(
+                self._connection,
+                user_agent=user_agent(),
+                qps=self._settings.kube_api_qps,
+                burst=self._settings.kube_api_burst,
+                observe=self.metrics.request,
+            )
+        )
 
     async def _watch(self, client: ApiClient, nodes: NodeWatch | None) -> None:
         """Start all sources and wait until everything that exists is known."""
