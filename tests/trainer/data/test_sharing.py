@@ -1,0 +1,71 @@
+"""Files shared among processes: each example once a pass, also after kills and with another number of workers."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from tests.trainer.data import tfrecords
+from tests.trainer.loop import launch
+
+pytestmark = pytest.mark.trainer
+SIZE = 96
+PROGRAM = "../../data/programs/sharing.py"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Three unequal files of each kind with the ids 0..95."""
+    root = tmp_path_factory.mktemp("files")
+    for kind in ("parquet", "csv", "tfrecord"):
+        (root / kind).mkdir()
+    for number, (start, stop) in enumerate(((0, 50), (50, 60), (60, SIZE))):
+        table = pa.table({"id": list(range(start, stop)), "other": ["a"] * (stop - start)})
+        parquet.write_table(table, root / "parquet" / f"{number}.parquet", row_group_size=11)
+        csv.write_csv(table, root / "csv" / f"{number}.csv")
+        (root / "tfrecord" / f"{number}.tfrecord").write_bytes(tfrecords.of_ids(range(start, stop)))
+    return root
+
+
+def seen(folder):
+    """(step, id) of every line that the processes wrote."""
+    lines = [line.split() for log in folder.glob("*.log") for line in log.read_text().splitlines()]
+    return [(int(step), int(each)) for step, *ids in lines for each in ids]
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("parquet", {}), ("csv", {"TEST_CACHE": "1"}), ("tfrecord", {"TEST_MAP": "1"})]
+)
+def test_killed_in_the_middle_of_an_epoch_and_resumed_it_reads_each_remaining_example_once(
+    kind, settings, folders, tmp_path
+):
+    undisturbed, before, after = (tmp_path / name for name in ("undisturbed", "before", "after"))
+    for folder in (undisturbed, before, after):
+        folder.mkdir()
+    launch.run(PROGRAM, kind, str(folders / kind), str(undisturbed), environment=settings)
+    environment = {**settings, **launch.checkpoint(tmp_path / "state", everySteps=3)}
+    killed = launch.run(
+        PROGRAM, kind, str(folders / kind), str(before), environment={**environment, "TEST_DIE_AT": "9"}
+    )
+    assert killed.code == 137, killed.output
+    resumed = launch.run(PROGRAM, kind, str(folders / kind), str(after), environment=environment)
+    assert resumed.said["step"] == 32, resumed.output
+    assert [(step, each) for step, each in seen(before) if step <= 6] + seen(after) == seen(undisturbed)
+    assert Counter(each for _, each in seen(undisturbed)) == dict.fromkeys(range(SIZE), 2)
+
+
+def test_after_a_change_from_two_workers_to_three_each_remaining_example_is_read_once(folders, tmp_path):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    environment = launch.checkpoint(tmp_path / "state", everySteps=3)
+    two = launch.run_workers(
+        2, PROGRAM, "parquet", str(folders / "parquet"), str(before), environment={**environment, "TEST_DIE_AT": "9"}
+    )
+    assert {each.code for each in two} <= {137, 75}, two[0].output
+    three = launch.run_workers(3, PROGRAM, "parquet", str(folders / "parquet"), str(after), environment=environment)
+    assert [each.said["step"] for each in three] == [32, 32, 32]
+    steps = [(step, each) for step, each in seen(before) if step <= 6] + seen(after)
+    assert Counter(each for step, each in steps if step <= 16) == dict.fromkeys(range(SIZE), 1)
+    assert Counter(each for _, each in steps) == dict.fromkeys(range(SIZE), 2)
