@@ -45,6 +45,15 @@ def test_weights_and_metrics_are_those_of_one_device(one_device, environment, na
     np.testing.assert_allclose(said["weights"], one_device["weights"], rtol=2e-3, atol=2e-5)
 
 
+def test_a_step_of_ones_own_is_validated_stopped_and_the_same_on_three_devices():
+    alone = launch.run("own_step.py", folder=PROGRAMS).said
+    three = launch.run("own_step.py", environment={"DTJ_LOGICAL_DEVICES": "3"}, folder=PROGRAMS).said
+    for said in (alone, three):
+        assert said["step"] == 40  # its callback stopped it after two of four epochs
+        assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-5)
+    assert three["metrics"] == pytest.approx(alone["metrics"], rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("environment", "sentence"),
     [

@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trainer.loop import launch as launching
+from tests.trainer.loop.launch import Born
 from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, launch, until
 
 pytestmark = pytest.mark.trainer
@@ -61,7 +65,7 @@ def child_of(pod: Pod) -> int:
 
 
 def test_a_lost_worker_is_replaced_without_the_chief_and_a_lost_ps_costs_steps_since_the_checkpoint(launch, tmp_path):
-    pods = job(launch, tmp_path / "state", TEST_EPOCHS="40", TEST_PAUSE="0.25")
+    pods = job(launch, tmp_path / "state", TEST_EPOCHS="30", TEST_PAUSE="0.2")
     chief = pods["chief0"]
     until(lambda: len(chief.said) >= 2, "the chief did not train")
     first = told(chief)[0]["pid"]
@@ -77,20 +81,24 @@ def test_a_lost_worker_is_replaced_without_the_chief_and_a_lost_ps_costs_steps_s
     until(lambda: chief.status()["restarts"] == 1, "the chief did not notice the lost ps")
     assert chief.wait() == 0
     end = told(chief)[-1]
-    assert end["step"] == end["iterations"] == 800
+    assert end["step"] == end["iterations"] == 600
     assert end["resumed_from"] % 20 == 0
     assert end["resumed_from"] > 0
     assert end["metrics"]["loss"] < 0.1
     assert end["metrics"]["val_hits"] == end["hits"]
     assert "/job:ps" in end["device"]
     assert [pod.process.poll() for name, pod in pods.items() if name != "chief0"] == [None, None, None]
-    assert json.loads((tmp_path / "state" / "done.json").read_text())["step"] == 800
+    assert json.loads((tmp_path / "state" / "done.json").read_text())["step"] == 600
 
 
-def chief_of(cluster_size: dict[str, int], program: str, environment: dict[str, str]) -> launching.Ended:
-    """The end of the chief, of plain processes without `dtj-run`; those that serve are ended after it."""
-    ports = iter(launching.free_ports(sum(cluster_size.values())))
-    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in cluster_size.items()}
+Task = tuple[str, int]
+
+
+@contextmanager
+def plain_processes(size: dict[str, int], program: str, environment: dict[str, str]) -> Iterator[dict[Task, Born]]:
+    """A cluster without `dtj-run`; those that serve are ended at the end."""
+    ports = iter(launching.free_ports(sum(size.values())))
+    cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in size.items()}
     born = {
         (role, index): launching.start(
             program,
@@ -100,15 +108,20 @@ def chief_of(cluster_size: dict[str, int], program: str, environment: dict[str, 
             },
             folder=PROGRAMS,
         )
-        for role, count in cluster_size.items()
+        for role, count in size.items()
         for index in range(count)
     }
     try:
-        return launching.finish(born["chief", 0])
+        yield born
     finally:
         for (role, _), process in born.items():
             if role != "chief":
                 os.kill(process.pid, signal.SIGKILL)
+
+
+def chief_of(size: dict[str, int], program: str, environment: dict[str, str]) -> launching.Ended:
+    with plain_processes(size, program, environment) as born:
+        return launching.finish(born["chief", 0])
 
 
 SIZE = {"ps": 2, "worker": 2, "chief": 1}
@@ -131,3 +144,26 @@ def test_a_table_is_split_over_two_ps_and_keras_3_refuses_to_be():
     assert said["step"] == 40
     assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
     assert said["fit"]["dataset"].startswith("Keras 3 cannot train partitioned variables; ")
+
+
+def test_a_frozen_worker_is_named_by_the_chief_after_its_stall_time():
+    environment = {"TEST_EPOCHS": "4000", "DTJ_STALL_SECONDS": "2"}
+    with plain_processes({"ps": 1, "worker": 2, "chief": 1}, "servers.py", environment) as born:
+        chief = born["chief", 0]
+        until(lambda: chief.said.count("SAY ") >= 2, "the chief did not train")
+        os.kill(born["worker", 1].pid, signal.SIGSTOP)
+        ended = launching.finish(chief)
+    assert ended.code == 75
+    assert re.match(r"dtj: no step came back for \d s and worker 1 \(127.0.0.1:\d+\) does not answer", ended.last_word)
+
+
+def test_a_server_that_does_not_come_is_named():
+    size = {"ps": 1, "worker": 1, "chief": 1}
+    ports = launching.free_ports(3)
+    cluster = {role: [f"127.0.0.1:{port}"] for role, port in zip(size, ports, strict=True)}
+    environment = {
+        "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}),
+        "DTJ_START_SECONDS": "0.5",
+    }
+    ended = launching.run("servers.py", environment=environment, folder=PROGRAMS)
+    assert f"PeersNotReady: worker 0 (127.0.0.1:{ports[1]}) does not answer after 0.5 s; " in ended.output
