@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tests.faults.workloads import Workload
     from tests.support.apiserver.faults import Outcome
 
-AT_ONCE: Final = 6
+AT_ONCE: Final = 4
 """Worlds that run at the same time: most of a run is waiting."""
 QUIET_SECONDS: Final = 2.5
 """World seconds without any write after which nothing more is expected."""
-SETTLING_SECONDS: Final = 2.0
-"""World seconds from the end state to the last event that tells of it, a refusal and its retry included."""
+QUIET_LIMIT: Final = 8
+"""So many times that long a world may write on after its end state: the last events, retries of a refusal."""
 SPARE_WRITES: Final = 12
 """Writes that a disturbed run may need beyond three times those of the undisturbed one."""
 
@@ -82,7 +82,7 @@ class Result:
     double_pods: tuple[str, ...] = ()
     lost_charges: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-    """Tracebacks, hot loops, writes in a settled state, stories that never came to their end."""
+    """Tracebacks, hot loops, worlds that never come to rest, stories that never came to their end."""
 
     @property
     def complaints(self) -> tuple[str, ...]:
@@ -119,12 +119,7 @@ async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Resul
         try:
             await plan.workload.drive(world)
             await _equal(world, reference)
-            await world.pass_time(SETTLING_SECONDS)
-            settled = len(world.writes())
-            await world.pass_time(QUIET_SECONDS)
-            late = [request.target for request in world.writes()[settled:]]
-            if late:
-                others.append(f"written in a settled state: {', '.join(late)}")
+            await _quiet(world)
         except NotReached as problem:
             others.append(str(problem))
         others += [f"traceback in the log: {text}" for text in tracebacks.of(world)]
@@ -169,11 +164,13 @@ async def _equal(world: World, reference: Reference) -> None:
 
 
 async def _quiet(world: World) -> None:
-    """Wait until nothing has been written for a while."""
-    seen = -1
-    while len(world.writes()) != seen:
+    """Wait until nothing has been written for a while; raises NotReached if that never comes."""
+    for _ in range(QUIET_LIMIT):
         seen = len(world.writes())
         await world.pass_time(QUIET_SECONDS)
+        if len(world.writes()) == seen:
+            return
+    raise NotReached(f"a time without writes was not reached; {world.describe()}")
 
 
 async def run_all(

@@ -62,12 +62,12 @@ async def test_a_name_that_is_taken_by_a_foreign_pod_is_told_and_left_alone():
     [Answer(500), Answer(503, "ServiceUnavailable"), Answer(429, "TooManyRequests"), Cut(), Cut(after_commit=True)],
     ids=["500", "503", "429", "cut before the commit", "cut after the commit"],
 )
-async def test_five_requests_of_each_verb_that_go_wrong_delay_and_change_nothing(trouble):
+async def test_three_requests_of_each_verb_that_go_wrong_delay_and_change_nothing(trouble):
     async with World() as world:
         watchman = Watchman(world)
         await world.start_operator().ready()
         for verb in ("get", "create", "patch", "delete", "list", "watch"):
-            world.server.faults.add(_is(verb), trouble, times=5)
+            world.server.faults.add(_is(verb), trouble, times=3)
         world.apply(training_job(worker=3))
         await world.until(lambda: world.holds("Running"), "a running job")
         world.server.delete("distributedtrainingjobs", NAMESPACE, "train")

@@ -97,7 +97,7 @@ class ApiServer:
             for site in list(self._runner.sites):
                 await site.stop()
             # Connections that were accepted just before are only now handed to aiohttp, which then closes them.
-            for _ in range(ACCEPTING_TURNS):
+            for _turn in range(ACCEPTING_TURNS):
                 await asyncio.sleep(0)
             await self._runner.cleanup()
 
