@@ -34,7 +34,9 @@ class Terms:
     deadline: float = 10.0
     """When the holder itself gives up."""
     retry: float = 2.0
-    """Between renewals; also between looks at somebody else's lease."""
+    """Between renewals."""
+    look: float = 1.0
+    """Between looks at somebody else's lease: what a standby adds to a hand-over at most."""
     vacant_retry: float = 0.5
     """Between looks at a lease whose holder is about to leave or has left."""
 
@@ -164,7 +166,7 @@ class Elector:
         return True
 
     def _wait(self) -> float:
-        pause = self._terms.retry if self._record[1] else self._terms.vacant_retry
+        pause = min(self._terms.look, self._terms.retry) if self._record[1] else self._terms.vacant_retry
         return pause * random.uniform(0.8, 1.2)
 
     def _new(self) -> dict[str, Any]:

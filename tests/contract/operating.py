@@ -1,0 +1,182 @@
+"""The operator as a process beside a real API server, under the rights that the chart renders and no others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from e2e.cluster import binaries
+from e2e.cluster.api import Api, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from e2e.cluster.plane import Plane
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = "dtj-system"
+ACCOUNT = "dtj-operator"
+USER = f"system:serviceaccount:{HOME}:{ACCOUNT}"
+RIGHTS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+SECONDS = 60.0
+"""How long anything may take on a machine that is busy with other things."""
+
+
+def rendered() -> list[dict[str, Any]]:
+    """The chart's documents with its default values."""
+    command = [str(binaries.path("helm")), "template", "dtj-operator", str(ROOT / "charts" / "dtj-operator")]
+    done = subprocess.run([*command, "--namespace", HOME], capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def install(plane: Plane) -> Path:
+    """The rendered definition and rights; a kubeconfig of the operator's ServiceAccount."""
+    account = plane.service_account(HOME, ACCOUNT)
+    kinds = (*RIGHTS, "CustomResourceDefinition")
+    documents = [document for document in rendered() if document["kind"] in kinds]
+    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
+    return account
+
+
+def operator_rights() -> set[tuple[str, str, str]]:
+    """(namespace, verb, resource) of every rule bound to the operator; no namespace means all."""
+    documents = rendered()
+    bound = {
+        (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
+        for binding in documents
+        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+    }
+    return {
+        (role["metadata"].get("namespace", ""), verb, resource)
+        for role in documents
+        if role["kind"] in {"Role", "ClusterRole"}
+        and (role["metadata"].get("namespace", ""), role["metadata"]["name"]) in bound
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }
+
+
+@contextmanager
+def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`dtj-operator run` with that kubeconfig; ended by SIGTERM, and it has to end well."""
+    inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "VIRTUAL_ENV"}}
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "dtj_operator", "run", "--metrics-bind-address=0"),
+            *("--health-probe-bind-address=0", "--log-level=warning", *flags),
+        ],
+        env={**inherited, "PYTHONPATH": str(ROOT / "operator"), "KUBECONFIG": str(config), "POD_NAMESPACE": HOME},
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            code = process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+    assert code == 0, f"the operator ended with code {code}"
+
+
+class Jobs:
+    """The jobs of one namespace, as a user sees them."""
+
+    def __init__(self, plane: Plane, namespace: str) -> None:
+        self.namespace = plane.namespace(namespace)
+        self.api: Api = plane.api
+        self._core = f"/api/v1/namespaces/{namespace}"
+        self._jobs = f"/apis/dtj.dev/v1alpha1/namespaces/{namespace}/distributedtrainingjobs"
+
+    def create(self, name: str, *, worker: int = 2, **spec: Any) -> None:
+        """A job of so many workers."""
+        template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.org/train:1"}]}}
+        self.api.create(
+            self._jobs,
+            {
+                "apiVersion": "dtj.dev/v1alpha1",
+                "kind": "DistributedTrainingJob",
+                "metadata": {"name": name},
+                "spec": {"replicaSpecs": {"worker": {"replicas": worker, "template": template}}, **spec},
+            },
+        )
+
+    def create_in_core(self, plural: str, body: dict[str, Any]) -> None:
+        """Something of the core group, by hand."""
+        self.api.create(f"{self._core}/{plural}", body)
+
+    def delete_in_core(self, plural: str, name: str) -> None:
+        """Delete something of the core group by hand."""
+        self.api.delete(f"{self._core}/{plural}/{name}")
+
+    def get(self, name: str) -> dict[str, Any]:
+        """The job."""
+        found: dict[str, Any] = self.api.get(f"{self._jobs}/{name}")
+        return found
+
+    def names(self) -> list[str]:
+        """Names of all jobs."""
+        return [job["metadata"]["name"] for job in self.api.get(self._jobs)["items"]]
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The job's status; empty when there is none."""
+        return self.get(name).get("status") or {}
+
+    def edit(self, name: str, **spec: Any) -> None:
+        """Merge into the spec."""
+        self.api.patch(f"{self._jobs}/{name}", {"spec": spec})
+
+    def touch(self, name: str, number: int) -> None:
+        """Change nothing but the job's resourceVersion."""
+        self.api.patch(f"{self._jobs}/{name}", {"metadata": {"annotations": {"touched": str(number)}}})
+
+    def pods(self) -> dict[str, dict[str, Any]]:
+        """All pods by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.api.get(f"{self._core}/pods")["items"]}
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Events about a job."""
+        found = self.api.get(f"{self._core}/events?fieldSelector=involvedObject.name={name}")
+        return list(found["items"])
+
+    def end_pod(self, name: str, code: int) -> None:
+        """What a kubelet reports of a pod whose container has ended."""
+        ended = {
+            "exitCode": code,
+            "reason": "Completed" if code == 0 else "Error",
+            "finishedAt": "2026-01-01T00:00:00Z",
+        }
+        container = {"name": "tensorflow", "image": "example.org/train:1", "imageID": "", "ready": False}
+        status = {
+            "phase": "Failed" if code else "Succeeded",
+            "containerStatuses": [{**container, "restartCount": 0, "state": {"terminated": ended}}],
+        }
+        self.api.patch(f"{self._core}/pods/{name}/status", {"status": status})
+
+    def holds(self, name: str, kind: str, reason: str = "") -> bool:
+        """Whether a condition is True, with that reason if one is given."""
+        return any(
+            one["type"] == kind and one["status"] == "True" and reason in {"", one["reason"]}
+            for one in self.status(name).get("conditions") or ()
+        )
+
+    def until(self, reached: Callable[[], bool], what: str) -> None:
+        """Wait until something is so."""
+        wait_until(reached, SECONDS, lambda: f"{what} was not reached; jobs: {self._told()}")
+
+    def _told(self) -> str:
+        return "; ".join(
+            f"{job['metadata']['name']}: {(job.get('status') or {}).get('phase')} "
+            f"({(job.get('status') or {}).get('message')})"
+            for job in self.api.get(self._jobs)["items"]
+        )
