@@ -69,3 +69,15 @@ def test_after_a_change_from_two_workers_to_three_each_remaining_example_is_read
     steps = [(step, each) for step, each in seen(before) if step <= 6] + seen(after)
     assert Counter(each for step, each in steps if step <= 16) == dict.fromkeys(range(SIZE), 1)
     assert Counter(each for _, each in steps) == dict.fromkeys(range(SIZE), 2)
+
+
+def test_a_plain_dataset_shuffled_without_a_seed_is_refused_when_several_processes_read_it():
+    program = "../../data/programs/shuffled.py"
+    assert launch.run(program).said == {"step": 6, "sum": 276}
+    refused = launch.run_workers(2, program)
+    for each in refused:
+        assert each.code == 1, each.output
+        assert (
+            "the dataset is shuffled without a seed, so each of 2 processes would read another order" in each.last_word
+        )
+    assert [each.said["sum"] for each in launch.run_workers(2, program, "7")] == [276, 276]

@@ -18,7 +18,8 @@ def examples(order, history, workers, index, count, *, repeat=True):
 
 def read_all(order, phases):
     """Everything that was read when (workers, examples a worker) follow one another, and the history after it."""
-    seen, history = [], ()
+    seen: list[tuple[int, int]] = []
+    history: tuple[Dealt, ...] = ()
     for workers, each in phases:
         for index in range(workers):
             seen += examples(order, history, workers, index, each)

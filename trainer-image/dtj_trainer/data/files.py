@@ -89,6 +89,10 @@ def reading(name: str) -> Iterator[None]:
     except ImportError as error:
         raise PreflightFailed(f"{name} cannot be read without a driver ({_first_line(error)})") from error
     except Exception as error:
+        if "ConnectionError" in type(error).__name__:  # of requests, urllib3, botocore, aiohttp alike
+            raise PreflightFailed(
+                f"the service that holds {name} does not answer; check its address and that it runs"
+            ) from error
         raise PreflightFailed(
             f"the data file {name} cannot be read ({_first_line(error)}); check the file and the service that holds it"
         ) from error

@@ -1,0 +1,136 @@
+"""Files as blocks of examples, and the one sentence for whatever is wrong with them."""
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from dtj_trainer import data
+from dtj_trainer.data import files, records, text
+from dtj_trainer.data.read_ahead import Places, chunks
+from dtj_trainer.errors import PreflightFailed
+from tests.trainer.data import tfrecords
+
+
+def table(rows):
+    return pa.table(
+        {"id": list(range(rows)), "text": [f"t{n}" for n in range(rows)], "half": [n / 2 for n in range(rows)]}
+    )
+
+
+def whole(source):
+    """All columns of all blocks."""
+    blocks = [pickle.loads(pickle.dumps(source)).read(block) for block in source.blocks]
+    return {name: np.concatenate([block[name] for block in blocks]).tolist() for name in blocks[0]}
+
+
+def test_parquet_reads_the_asked_columns_row_group_by_row_group(tmp_path):
+    parquet.write_table(table(25), tmp_path / "a.parquet", row_group_size=10)
+    source = data.parquet(tmp_path, columns=["half"], label="id")
+    assert [block.rows for block in source.blocks] == [10, 10, 5]
+    assert whole(source) == {"half": [n / 2 for n in range(25)], "id": list(range(25))}
+    assert source.example({"half": 1.0, "id": 2}) == ({"half": 1.0}, 2)
+
+
+def test_parquet_lists_of_fixed_length_are_vectors(tmp_path):
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(12), "float32"), 3)
+    parquet.write_table(pa.table({"v": vectors}), tmp_path / "a.parquet", row_group_size=2)
+    source = data.parquet(tmp_path / "*.parquet")
+    assert source.read(source.blocks[1])["v"].tolist() == [[6, 7, 8], [9, 10, 11]]
+
+
+def test_what_stands_for_missing_values_is_said_by_column(tmp_path):
+    parquet.write_table(pa.table({"n": [1, None], "x": [None, 0.5]}), tmp_path / "a.parquet")
+    with pytest.raises(PreflightFailed, match=r"column 'n' of .*a\.parquet has empty values; say what stands for them"):
+        whole(data.parquet(tmp_path))
+    read = whole(data.parquet(tmp_path, empty={"n": -1}))
+    assert read["n"] == [1, -1]
+    assert np.isnan(read["x"][0])
+
+
+def test_csv_blocks_end_with_lines_and_quotes_are_understood(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "BLOCK", 40)
+    lines = ['"a ""quoted""\nline"' if n % 3 == 0 else "plain" for n in range(50)]
+    (tmp_path / "a.csv").write_text("id,words\n" + "".join(f"{n},{words}\n" for n, words in enumerate(lines)))
+    (tmp_path / "b.csv").write_text("id,words\r\n50,x\r\n\r\n51,y")
+    source = data.csv(tmp_path, types={"id": "int32"})
+    read = whole(source)
+    assert source.size == 52
+    assert len(source.blocks) > 10
+    assert read["id"] == list(range(52))
+    assert read["words"][:2] == ['a "quoted"\nline', "plain"]
+    assert source.read(source.blocks[0])["id"].dtype == np.int32
+
+
+def test_tfrecord_blocks_are_whole_records(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "BLOCK", 100)
+    (tmp_path / "a.tfrecord").write_bytes(tfrecords.of_ids(range(20)))
+    source = data.tfrecord(tmp_path, parse=str)
+    assert len(source.blocks) > 3
+    assert whole(source)["record"] == [tfrecords.example(n) for n in range(20)]
+
+
+def test_chunks_come_in_the_asked_order_over_blocks(tmp_path):
+    parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=7)
+    source = data.parquet(tmp_path, columns=["id", "text"])
+    asked = np.random.default_rng(0).permutation(100)
+    places = Places([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    read = list(chunks(source, places, iter([(0, asked[:60]), (0, asked[60:]), (1, asked[:5])]), keep=False))
+    assert np.concatenate([chunk["id"] for chunk in read]).tolist() == [*asked, *asked[:5]]
+    assert read[0]["text"][0] == f"t{asked[0]}"
+
+
+def test_a_uri_is_read_through_fsspec():
+    import fsspec
+
+    system = fsspec.filesystem("memory")
+    with system.open("/bucket/day=1/a.parquet", "wb") as file:
+        parquet.write_table(table(5), file)
+    source = data.parquet("memory://bucket/day=1", columns=["id"])
+    assert whole(source) == {"id": [0, 1, 2, 3, 4]}
+
+
+def test_hdfs_goes_through_webhdfs():
+    assert files._by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
+    assert files._by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
+    assert files._by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
+
+
+WRONG = {
+    "does not exist": lambda folder: data.csv(folder / "none.csv"),
+    "no data file matches": lambda folder: data.csv(str(folder / "*.none")),
+    "has no data file in it": lambda folder: data.tfrecord(folder, str),
+    "is empty": lambda folder: data.csv(folder / "empty.csv"),
+    "has a header and no rows": lambda folder: data.csv(folder / "header.csv"),
+    "has no column 'z'; it has id, text, half": lambda folder: data.parquet(folder / "a.parquet", columns=["z"]),
+    "has no column 'y'": lambda folder: data.csv(folder / "a.csv", label="y"),
+    "cannot be read": lambda folder: data.parquet(folder / "a.csv"),
+    "is no uncompressed TFRecord file": lambda folder: data.tfrecord(folder / "a.csv", str),
+    "is cut off": lambda folder: data.tfrecord(folder / "cut.records", str),
+    "which TensorFlow does not take": lambda folder: data.parquet(folder / "lists.parquet"),
+    "and int64 in the files before it": lambda folder: data.parquet(
+        [folder / "a.parquet", folder / "other.parquet"], columns=["id"]
+    ),
+    "given no files": lambda _: data.parquet([]),
+    "Protocol not known": lambda _: data.parquet("nosuchstore://bucket/a"),
+    "without a driver (Install s3fs": lambda _: data.parquet("s3://bucket/a"),
+    "does not answer; check its address": lambda _: data.parquet("webhdfs://127.0.0.1:9/a"),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_wrong_files_are_refused_in_one_sentence(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(files.time, "sleep", lambda _: None)
+    parquet.write_table(table(3), tmp_path / "a.parquet")
+    parquet.write_table(pa.table({"id": ["x"]}), tmp_path / "other.parquet")
+    parquet.write_table(pa.table({"l": [[1], [2, 3]]}), tmp_path / "lists.parquet")
+    csv.write_csv(table(3), tmp_path / "a.csv")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "header.csv").write_text("id,text\n")
+    (tmp_path / "cut.records").write_bytes(tfrecords.of_ids(range(3))[:-5])
+    with pytest.raises(PreflightFailed) as caught:
+        WRONG[words](tmp_path)
+    assert words in caught.value.message
+    assert "\n" not in caught.value.message
