@@ -94,10 +94,10 @@ def test_a_length_that_cannot_be_is_refused():
         length(1, None, None, None)
 
 
-def test_epochs_end_where_they_should_and_a_last_one_cut_short_does_not():
+def test_epochs_end_where_they_should_and_the_last_one_with_the_training():
     ends = Length(25, 10)
     assert [ends.next_end(step) for step in (0, 9, 10, 19, 20, 24)] == [10, 10, 20, 20, 25, 25]
-    assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20]
+    assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20, 25]
     assert [ends.epoch(step) for step in (0, 9, 10, 24)] == [0, 0, 1, 2]
     assert ends.epochs == 3
     assert Length(25, None).ends_epoch(25)

@@ -26,10 +26,8 @@ class Length:
         return min(self.total, (step // self.per_epoch + 1) * self.per_epoch)
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether an epoch is complete after `step` updates; the end of a training without epochs counts as one."""
-        if not self.per_epoch:
-            return step >= self.total
-        return step > 0 and step % self.per_epoch == 0
+        """Whether an epoch is over after `step` updates; the end of the training ends its last one, complete or not."""
+        return step >= self.total or (self.per_epoch is not None and step > 0 and step % self.per_epoch == 0)
 
     @property
     def epochs(self) -> int:

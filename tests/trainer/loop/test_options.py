@@ -1,0 +1,30 @@
+"""What dtj.fit can do beside training."""
+
+import pytest
+
+from tests.trainer.loop import launch
+
+pytestmark = pytest.mark.trainer
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
+    ended = launch.run("options.py", str(tmp_path), environment={"DTJ_LOGICAL_DEVICES": str(devices)})
+    assert ended.code == 0, ended.output
+    said = ended.said
+    assert said["replicas"] == devices
+    assert said["export_differs"] < 1e-5
+    assert said["hot_file"] == pytest.approx(said["hot_directory"], rel=1e-4)
+    assert said["hot_file"] < 0.8
+    assert said["no_weights"].startswith(f"initial_weights {tmp_path}/none.weights.h5 cannot be used (")
+    assert said["bfloat16"]["policy"] == "mixed_bfloat16"
+    assert said["bfloat16"]["optimizer"] == "Adam"
+    assert said["float16"]["optimizer"] == "LossScaleOptimizer"
+    assert said["bfloat16"]["loss"] == pytest.approx(said["float16"]["loss"], rel=0.25)
+    assert said["float16"]["loss"] < 0.2
+    assert "comes too late for a model that is built" in said["too_late"]
+    rates = said["rates"]
+    assert len(rates) == 12
+    assert rates[-1] == pytest.approx(0.01 * devices)
+    assert rates[0] == pytest.approx(0.01 * (1 + (devices - 1) / 10))
+    assert rates == sorted(rates)
