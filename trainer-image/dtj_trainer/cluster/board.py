@@ -3,11 +3,13 @@
 It is the key-value store of TensorFlow's coordination service; a key is written once.
 """
 
+import contextlib
 import itertools
 import time
 from typing import Any
 
 WAIT_SECONDS = 600.0
+PEEK_MILLISECONDS = 1
 ANSWER_SECONDS = 0.02
 """What the last answer of the board needs to arrive, should this process end right after a barrier."""
 
@@ -20,6 +22,7 @@ class Board:
         self._processes = processes
         self._rounds = itertools.count()
         self._store: Any = None
+        self._own: dict[str, str] = {}
         if processes > 1:
             from tensorflow.python.eager import context
 
@@ -34,6 +37,26 @@ class Board:
             self._store.set_config_key_value(key, text)
             return text
         return self._read(key)
+
+    def offer(self, key: str, text: str) -> None:
+        """Write under a key of one's own choice; who comes second changes nothing."""
+        if self._store is None:
+            self._own.setdefault(key, text)
+            return
+        import tensorflow as tf
+
+        with contextlib.suppress(tf.errors.AlreadyExistsError):
+            self._store.set_config_key_value(f"dtj/{key}", text)
+
+    def peek(self, key: str) -> str | None:
+        """What stands under that key now; None if nobody has written it."""
+        if self._store is None:
+            return self._own.get(key)
+        import tensorflow as tf
+
+        with contextlib.suppress(tf.errors.NotFoundError, tf.errors.DeadlineExceededError):
+            return _text(self._store.get_config_key_value(f"dtj/{key}", PEEK_MILLISECONDS))
+        return None
 
     def barrier(self) -> None:
         """Return when every process has come here; in rank 0, which holds the board, when the others have gone on."""
@@ -55,5 +78,8 @@ class Board:
             self._read(f"{key}/{rank}")
 
     def _read(self, key: str) -> str:
-        value = self._store.get_config_key_value(key, int(WAIT_SECONDS * 1000))
-        return value.decode() if isinstance(value, bytes) else str(value)
+        return _text(self._store.get_config_key_value(key, int(WAIT_SECONDS * 1000)))
+
+
+def _text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,5 +1,6 @@
 """dtj.session: everything prepared, the loop left to the user."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,10 @@ from dtj_trainer.running import Session
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.markers import Owner
 
+LOOK_SECONDS = 0.2
+AHEAD_SECONDS = 1.0
+ASKED, LEAVE_AT = "leave/asked", "leave/at"
+
 
 class Job:
     """What a program needs to train by hand under the strategy of its job."""
@@ -23,6 +28,9 @@ class Job:
         self._session = session
         self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
         self._reported = (0, time.monotonic())
+        self._seconds_per_step = 0.0
+        self._looked_at = 0.0
+        self._leave_at: int | None = None
         self.strategy = session.strategy
         self.role = session.role
         self.index = session.index
@@ -35,23 +43,50 @@ class Job:
         return feed.input_context(self._session)
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
-        """Tell how far the training is, after a step; leaves the process when it was asked to.
+        """Tell how far the training is, after each step, in every process.
+
+        Where one process was asked to leave, all of them save at the same step, a second later, what they gave to
+        `checkpoints.restore` or `checkpoints.save`, and leave.
 
         Raises:
-            Preempted: somebody asked this process to leave; what `checkpoints.save` wrote last is kept.
+            Preempted: asked to leave; the state of this step is saved.
+            PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
         before, since = self._reported
         now = time.monotonic()
         self._reported = (step, now)
+        if step > before > 0:
+            self._seconds_per_step = (now - since) / (step - before)
         numbers = {name: float(value) for name, value in metrics.items()}
         shown = None if loss is None else float(loss)
         self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
         self._events.write(step, {"loss": shown, **numbers})
-        if self._session.link.preempted.is_set():
-            saved = self.checkpoints.saved_step
-            if saved is None:
-                raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
-            raise Preempted(f"asked to leave at step {step}; saved step {saved}")
+        if self._last_step(step, now) == step:
+            self._leave(step)
+
+    def _last_step(self, step: int, now: float) -> int | None:
+        """The step after which everybody leaves; None while nobody was asked to.
+
+        Rank 0 sets it a second ahead, so that everybody has read it before.
+        """
+        session, board = self._session, self._session.board
+        if session.workers == 1:
+            return step if session.link.preempted.is_set() else None
+        if self._leave_at is None and now - self._looked_at >= LOOK_SECONDS:
+            self._looked_at = now
+            if session.link.preempted.is_set():
+                board.offer(ASKED, str(session.rank))
+            if session.rank == 0 and board.peek(ASKED) is not None:
+                board.offer(LEAVE_AT, str(step + 1 + math.ceil(AHEAD_SECONDS / max(1e-4, self._seconds_per_step))))
+            told = board.peek(LEAVE_AT)
+            self._leave_at = None if told is None else int(told)
+        return self._leave_at
+
+    def _leave(self, step: int) -> None:
+        if not self.checkpoints.save_again(step):
+            raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
+        self._session.board.barrier()
+        raise Preempted(f"asked to leave; saved step {step}")
 
 
 class SharedCheckpoints:
@@ -65,6 +100,7 @@ class SharedCheckpoints:
             self._owner = Owner(Path(settings.directory), session.environment.uid, session.environment.attempt)
         self._files = Checkpoints(settings.directory, settings.keep, self._owner)
         self._enabled = bool(settings.directory)
+        self._objects: dict[str, Any] = {}
         if self._owner is not None:
             self._files.claim()
 
@@ -75,6 +111,7 @@ class SharedCheckpoints:
 
     def restore(self, **objects: Any) -> int | None:
         """Restore the newest checkpoint into trackables, on every process; its step, or None without one."""
+        self._objects = objects
         if not self._enabled:
             return None
         name = self._session.board.from_chief(self._files.latest())
@@ -86,12 +123,23 @@ class SharedCheckpoints:
 
     def save(self, step: int, **objects: Any) -> None:
         """Save trackables as the checkpoint of `step`; every process has to call it."""
+        self._objects = objects
         if not self._enabled:
             return
+        self._session.link.phase("save")
         started = time.monotonic()
         self._files.save(step, objects, lambda _: None)
         if self._owner is not None:
             self._session.link.checkpoint(step, time.monotonic() - started)
+        self._session.link.phase("train")
+
+    def save_again(self, step: int) -> bool:
+        """Save what was last restored or saved, as of `step`; False where that is not possible."""
+        if not self._enabled or not self._objects:
+            return False
+        if self.saved_step != step:
+            self.save(step, **self._objects)
+        return True
 
 
 @contextmanager

@@ -1,0 +1,39 @@
+"""A loop of the program's own under dtj.session, until step 2000 or until it is asked to leave."""
+
+import json
+import os
+import sys
+import time
+
+import tensorflow as tf
+
+import dtj_trainer as dtj
+
+with dtj.session() as job:
+    weight = tf.Variable(1.0)
+    made = tf.Variable(0, dtype=tf.int64, aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+    begun = job.checkpoints.restore(weight=weight, made=made) or 0
+
+    @tf.function
+    def step() -> tf.Tensor:
+        def one() -> tf.Tensor:
+            change = dtj.all_reduce(weight * 0.01)
+            weight.assign_sub(change)
+            made.assign_add(1)
+            return tf.identity(change)
+
+        return job.strategy.experimental_local_results(job.strategy.run(one))[0]
+
+    assert int(made.numpy()) == begun
+    for number in range(begun + 1, begun + 1 + int(os.environ.get("TEST_STEPS", "2000"))):
+        job.report(step=number, loss=step())
+        time.sleep(0.005)
+        if number == begun + 1:
+            sys.stdout.write(f"SAY {job.role} {job.index}\n")
+            sys.stdout.flush()
+
+told = {"begun": begun, "made": int(made.numpy()), "weight": float(weight.numpy()), "pipelines": 0}
+told["pipelines"] = job.input_context.num_input_pipelines
+sys.stdout.write("TEST " + json.dumps(told) + "\n")
+sys.stdout.flush()
+os._exit(0)

@@ -1,0 +1,31 @@
+"""dtj.session: a loop of the program's own, prepared and saved like any other."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from tests.trainer.loop import launch
+from tests.trainer.supervisor.conftest import until
+
+pytestmark = pytest.mark.trainer
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_asked_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path):
+    environment = launch.checkpoint(tmp_path)
+    processes = launch.start_workers(count, "by_hand.py", environment=environment)
+    until(lambda: all("SAY " in process.said for process in processes), "not all trained")
+    os.kill(processes[-1].pid, signal.SIGTERM)
+    ended = [launch.finish(process) for process in processes]
+    assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
+    (last_word,) = {each.last_word for each in ended}
+    saved = re.fullmatch(r"dtj: asked to leave; saved step (\d+)", last_word)
+    assert saved is not None
+    resumed = launch.run_workers(count, "by_hand.py", environment={**environment, "TEST_STEPS": "3"})
+    for worker in resumed:
+        assert worker.said["begun"] == int(saved[1])
+        assert worker.said["made"] == int(saved[1]) + 3
+        assert worker.said["weight"] == pytest.approx(0.99 ** worker.said["made"], rel=1e-3)
+        assert worker.said["pipelines"] == count
