@@ -1,10 +1,10 @@
 """The ceiling: a bare aiohttp client that only sends what the operator has to send.
 
-For each job one status write, the service and the pods, byte for byte what the operator's builders make of the
-job, encoded before the clock starts. One watch of pods is open and read; answers are read and not parsed.
-A program of its own: `python -m bench.operator.bare KUBECONFIG NAMESPACE CONNECTIONS`; it prints `ready`, waits
-for a line on stdin, works, and prints the seconds it took, and those of the
-processor.
+For each job one status write, the service and the pods, byte for byte what the operator makes of the job, encoded
+before the clock starts. One watch of pods is open and read; answers are read and not parsed.
+
+A program of its own, `python -m bench.operator.bare KUBECONFIG NAMESPACE CONNECTIONS`: it prints `ready`, waits for
+a line on stdin, works, and prints the seconds it took, and those of the processor.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 
 import aiohttp
 from yarl import URL
@@ -20,26 +21,21 @@ from yarl import URL
 from dtj_operator.api.resource import Job
 from dtj_operator.build.pod import build_pod
 from dtj_operator.build.service import build_service
+from dtj_operator.domain.decide import decide
+from dtj_operator.domain.snapshot import Snapshot
 from dtj_operator.kube import connection, wire
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 
 USER_AGENT = "bare-client"
 Request = tuple[str, URL, bytes, str]
-STATUS = {"phase": "Pending", "message": "Waits for worker-0, worker-1, worker-2 and 2 more to be ready.", "attempt": 0}
-"""About what the operator's first write of a status says; the rest is made for each job."""
 
 
 def requests(server: str, job: Job) -> Iterator[Request]:
     """What one job needs, in order."""
-    status = {
-        **STATUS,
-        "startTime": "2026-01-01T00:00:00Z",
-        "selector": f"dtj.dev/job-uid={job.uid},dtj.dev/role=worker",
-        "workers": "0/5",
-        "observedGeneration": 1,
-    }
-    patch = {"metadata": {"resourceVersion": job.resource_version}, "status": status}
+    accepted = decide(Snapshot(job), datetime.now(UTC)).status
+    assert accepted
+    patch = {"metadata": {"resourceVersion": job.resource_version}, "status": accepted.wire()}
     at = JOBS.path(job.namespace, job.name, "status")
     yield "PATCH", _url(server, at), wire.dumps(patch), "application/merge-patch+json"
     yield "POST", _url(server, SERVICES.path(job.namespace)), wire.dumps(build_service(job)), "application/json"

@@ -28,7 +28,7 @@ LIVES = "lives"
 LIMIT = 900.0
 REPLACEMENT_LIMIT = 30.0
 SETTLE_SECONDS = 5.0
-PAUSE_SECONDS = 0.15
+PAUSE_SECONDS = 0.3
 """Between two failures, so that each is met by an operator that has nothing else to do."""
 
 
