@@ -53,6 +53,10 @@ class Queue:
         """Keys in line."""
         return len(self._line)
 
+    def others(self, key: Key | None = None) -> bool:
+        """Whether any other key is in line or being worked on."""
+        return bool(self._line) or len(self._busy) > (key in self._busy)
+
     @property
     def oldest_seconds(self) -> float:
         """How long the first key in line has been waiting."""

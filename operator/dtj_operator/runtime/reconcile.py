@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 HOLD_SECONDS = 1.0
 """How long a status that differs in counts alone waits for company."""
+LONGEST_HOLD_SECONDS = 10.0
+"""How long it waits while other jobs have more urgent things to do."""
 SOONEST = timedelta(milliseconds=20)
 """Least time until a planned next look, so that a time just past cannot spin."""
 
@@ -164,8 +167,10 @@ class Reconciler:
     def _hold(self, key: Key) -> float:
         """Seconds that a status of counts alone still waits."""
         now = asyncio.get_running_loop().time()
-        since = self._held_since.setdefault(key, now)
-        return since + HOLD_SECONDS - now
+        held = now - self._held_since.setdefault(key, now)
+        if held >= HOLD_SECONDS and held < LONGEST_HOLD_SECONDS and self._queue.others(key):
+            return HOLD_SECONDS * random.uniform(0.2, 0.6)
+        return HOLD_SECONDS - held
 
     def _look_again(
         self, key: Key, next_check: datetime | None, node_check: datetime | None, delays: list[float]
