@@ -127,8 +127,12 @@ def chief_of(size: dict[str, int], program: str, environment: dict[str, str]) ->
 SIZE = {"ps": 2, "worker": 2, "chief": 1}
 
 
-def test_a_step_of_ones_own_a_dataset_and_a_function_train_on_two_workers():
-    said = chief_of(SIZE, "own_step.py", {"TEST_FIT": "1"}).said
+def test_a_step_of_ones_own_a_dataset_a_function_and_a_file_train_on_two_workers(tmp_path):
+    rows = [f"{a / 10},{b / 10},{a / 10 - b / 5}" for a in range(10) for b in range(20)]
+    (tmp_path / "table.csv").write_text("\n".join(["a,b,y", *rows]) + "\n")
+    said = chief_of(SIZE, "own_step.py", {"TEST_FIT": "1", "TEST_TABLE": str(tmp_path / "table.csv")}).said
+    assert said["table"]["step"] == 160
+    assert said["table"]["loss"] < 0.3
     assert said["step"] == 40
     assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
     assert said["metrics"]["double"] == pytest.approx(2 * said["metrics"]["loss"])

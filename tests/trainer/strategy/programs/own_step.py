@@ -79,7 +79,7 @@ if "TEST_FIT" in os.environ:
     x = np.ones((48, 4), "float32")
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-    seen = {}
+    seen: dict[str, object] = {}
     for name, data in {
         "dataset": tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(24),
         "function": lambda ctx: (
@@ -94,6 +94,15 @@ if "TEST_FIT" in os.environ:
         except Exception as refusal:  # noqa: BLE001 - told to the test
             seen[name] = str(refusal)
     told["fit"] = seen
+if "TEST_TABLE" in os.environ:
+    wide = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    wide.compile("sgd", "mse")
+    table = dtj.data.Pipeline(
+        dtj.data.csv(os.environ["TEST_TABLE"], columns=["a", "b"], label="y"),
+        map=lambda row, y: (tf.cast(tf.stack([row["a"], row["b"]]), tf.float32), tf.cast([y], tf.float32)),
+    )
+    fitted = dtj.fit(wide, table, validation=table, epochs=8, global_batch_size=10)
+    told["table"] = {"step": fitted.step, "loss": fitted.metrics["val_loss"]}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)
