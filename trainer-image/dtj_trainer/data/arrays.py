@@ -23,6 +23,12 @@ class Arrays:
             )
         self.size = int(sizes[0])
 
+    def batch_spec(self, size: int) -> Any:
+        """tf.TensorSpecs of a batch of `size`."""
+        import tensorflow as tf
+
+        return _map(lambda a: tf.TensorSpec([size, *a.shape[1:]], tf.as_dtype(a.dtype)), self._structure)
+
     def tensors(self) -> Any:
         """The arrays as tensors on the host; a TensorFlow op, so only after the strategy is built."""
         import tensorflow as tf

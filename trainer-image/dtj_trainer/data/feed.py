@@ -114,7 +114,7 @@ def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
 def element_spec(data: Any, session: Session, sizes: Batches) -> Any:
     """The structure of one local batch, with an unknown first axis."""
     if isinstance(data, Pipeline):
-        return data.training(sizes.share(session), 0).element_spec
+        return data.element_spec(sizes.share(session))
     return data.element_spec if is_dataset(data) else _call(data, session).element_spec
 
 

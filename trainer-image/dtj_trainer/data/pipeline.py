@@ -42,6 +42,12 @@ class Pipeline:
         """Examples of one pass, where known."""
         return self.source.size
 
+    def element_spec(self, share: Share) -> Any:
+        """What `training` gives, without building it where the arrays tell."""
+        if isinstance(self.source, Arrays) and self.map is None:
+            return self.source.batch_spec(share.batch)
+        return self.training(share, 0).element_spec
+
     def training(self, share: Share, seed: int, history: Sequence[deal.Dealt] = ()) -> Any:
         """Batches of one process from where `history` ends: who has read how much since the job began."""
         if isinstance(self.source, Arrays):
@@ -88,11 +94,12 @@ class Pipeline:
         def take(numbers: Any) -> Any:
             return tf.nest.map_structure(lambda tensor: tf.gather(tensor, numbers), tensors)
 
+        plain = tf.autograph.experimental.do_not_convert  # rewriting their source takes longer than tracing them
         passes = tf.data.Dataset.range(first, first + 1 if not self.repeat else tf.int64.max)
-        numbers = passes.map(order).rebatch(share.global_batch, drop_remainder=True).map(own)
+        numbers = passes.map(plain(order)).rebatch(share.global_batch, drop_remainder=True).map(plain(own))
         if self.map is None:
-            return numbers.map(take, num_parallel_calls=AUTOTUNE, deterministic=True)
-        return self._mapped(numbers.unbatch().map(take)).batch(share.batch, drop_remainder=True)
+            return numbers.map(plain(take), num_parallel_calls=AUTOTUNE, deterministic=True)
+        return self._mapped(numbers.unbatch().map(plain(take))).batch(share.batch, drop_remainder=True)
 
     def _batches(self, reading: Reading, *, drop_remainder: bool) -> Any:
         """Chunks cut into batches; example by example only where a function of the user's wants that."""

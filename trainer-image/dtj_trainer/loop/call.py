@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
+from dtj_trainer.strategy import first_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Call:
         self._accumulate = accumulate
         self._names: tuple[str, ...] = ()
         self._shapes: list[tuple[int, ...]] = []
+        first_values.agree(session.strategy)
         self._function = self._compile()
         self.parallel = 1
 

@@ -17,7 +17,7 @@ from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
-from dtj_trainer.running import Session
+from dtj_trainer.running import Session, calm
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 
@@ -135,6 +135,7 @@ class _Run:
         dealt = read_on(before.dealt, self.session.workers, called.examples)
         self.position = Position(before.step + steps, before.examples + called.examples, batches, dealt)
         if self.calls == 1:
+            calm()
             self.session.link.phase("first_step", seconds)
             self.session.link.phase("train")
         else:

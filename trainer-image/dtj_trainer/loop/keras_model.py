@@ -272,6 +272,7 @@ def build(model: Any, spec: Any, session: Session) -> None:
     if session.choice.type == "CentralStorage":
         _only_weights(model)
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
+    _build_from_outputs(model, batch)
     symbolic = getattr(model, "_symbolic_build", None)
     if symbolic is not None:
         symbolic(data_batch=batch)
@@ -288,6 +289,25 @@ def _only_weights(model: Any) -> None:
             f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "
             "(as Dropout and BatchNormalization do); use Mirrored, or leave the layer out"
         )
+
+
+def _build_from_outputs(model: Any, batch: Any) -> None:
+    """Build loss and metrics of a model with one known output, which spares Keras three traces of the model.
+
+    Keras does the rest, and all of it for metrics that make their variables only when they see values.
+    """
+    import keras
+
+    metrics, loss = getattr(model, "_compile_metrics", None), getattr(model, "_compile_loss", None)
+    outputs = getattr(model, "outputs", None) if model.built else None
+    if not outputs or len(outputs) != 1 or metrics is None or loss is None:
+        return
+    _, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+    if weight is not None or not isinstance(y, keras.KerasTensor):
+        return
+    metrics.build(y, outputs[0])
+    loss.build(y, outputs[0])
+    metrics.built = all(metric.variables for metric in metrics.metrics)
 
 
 def _right_strategy(model: Any, session: Session) -> None:

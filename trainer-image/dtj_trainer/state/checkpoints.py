@@ -18,6 +18,7 @@ from dtj_trainer.errors import PreflightFailed, TrainerError, UserError
 from dtj_trainer.failures import classify
 from dtj_trainer.state.files import flush, write_whole
 from dtj_trainer.state.markers import Owner
+from dtj_trainer.strategy import first_values
 
 INDEX = "checkpoint"
 VISIBLE_SECONDS = 20.0
@@ -92,6 +93,7 @@ class Checkpoints:
                 f"the checkpoint {prefix} is of another model ({_first_line(error)}); "
                 "use the model that wrote it, or another checkpoint directory"
             ) from error
+        first_values.known(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
         found = _NAME.match(name)
         self.saved_step = int(found[1]) if found else None
 

@@ -10,6 +10,7 @@ from typing import Any
 from dtj_trainer.cluster.tf_config import TRAINING_ROLES
 from dtj_trainer.environment import Environment
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.strategy import first_values
 from dtj_trainer.strategy.choice import Choice
 
 REGISTER_SECONDS = 900
@@ -25,7 +26,9 @@ def build(choice: Choice, environment: Environment) -> Any:
     options = _communication(tf, choice)
     with _training_roles_only(environment):
         _quick_heartbeats(environment)
-        return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    first_values.collect(strategy)
+    return strategy
 
 
 def _communication(tf: Any, choice: Choice) -> Any:
