@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from e2e.cluster.plane import Plane, plane
+from tests.contract.operating import install
+
+STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
+"""As some distributions run it: who sets blockOwnerDeletion has to be allowed to."""
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +33,16 @@ def kwok_plane() -> Iterator[Plane]:
     """With controllers, scheduler and four fake nodes whose pods run without containers."""
     with plane(fake_nodes=4) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def strict_plane() -> Iterator[Plane]:
+    """A strict API server with controllers, scheduler and fake nodes."""
+    with plane(fake_nodes=2, server_flags=(STRICT,)) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def account(strict_plane: Plane) -> Path:
+    """A kubeconfig of the operator's ServiceAccount on a cluster with the chart's definition and rights."""
+    return install(strict_plane)

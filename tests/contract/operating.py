@@ -98,9 +98,10 @@ class Jobs:
         self._core = f"/api/v1/namespaces/{namespace}"
         self._jobs = f"/apis/dtj.dev/v1alpha1/namespaces/{namespace}/distributedtrainingjobs"
 
-    def create(self, name: str, *, worker: int = 2, **spec: Any) -> None:
-        """A job of so many workers."""
-        template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.org/train:1"}]}}
+    def create(self, name: str, *, worker: int = 2, scheduler: str = "", **spec: Any) -> None:
+        """A job of so many workers. With a scheduler that does not exist its pods are left to the test."""
+        pod: dict[str, Any] = {"containers": [{"name": "tensorflow", "image": "example.org/train:1"}]}
+        template = {"spec": pod | ({"schedulerName": scheduler} if scheduler else {})}
         self.api.create(
             self._jobs,
             {
@@ -148,6 +149,11 @@ class Jobs:
         """Events about a job."""
         found = self.api.get(f"{self._core}/events?fieldSelector=involvedObject.name={name}")
         return list(found["items"])
+
+    def start_pod(self, name: str) -> None:
+        """What a kubelet reports of a pod that is Ready."""
+        ready = {"type": "Ready", "status": "True"}
+        self.api.patch(f"{self._core}/pods/{name}/status", {"status": {"phase": "Running", "conditions": [ready]}})
 
     def end_pod(self, name: str, code: int) -> None:
         """What a kubelet reports of a pod whose container has ended."""
