@@ -171,3 +171,18 @@ def test_a_server_that_does_not_come_is_named():
     }
     ended = launching.run("servers.py", environment=environment, folder=PROGRAMS)
     assert f"PeersNotReady: worker 0 (127.0.0.1:{ports[1]}) does not answer after 0.5 s; " in ended.output
+
+
+def test_its_checkpoints_are_evaluated_beside_it_and_its_export_serves_anywhere(tmp_path):
+    environment = {
+        **launching.checkpoint(tmp_path / "state", everySteps=20, keep=2),
+        "TEST_EPOCHS": "3",
+        "TEST_EXPORT": str(tmp_path / "export"),
+    }
+    trained = chief_of({"ps": 1, "worker": 2, "chief": 1}, "servers.py", environment).said
+    place = {"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}'}
+    evaluated = launching.run("servers.py", environment={**environment, **place}, folder=PROGRAMS).said
+    wanted = {name: value for name, value in trained["metrics"].items() if name.startswith("val_")}
+    assert evaluated["metrics"] == pytest.approx(wanted, rel=1e-5)
+    served = launching.run("serve.py", str(tmp_path / "export"), folder=PROGRAMS).said
+    assert served["hits"] == trained["hits"] == trained["metrics"]["val_hits"]
