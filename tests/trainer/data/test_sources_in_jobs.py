@@ -78,5 +78,5 @@ def test_wrong_data_ends_a_job_with_one_sentence(launch: Launcher, table, folder
     assert pod.wait() == 1, pod.log
     told = pod.termination()
     assert told["class"] == "preflight-failed"
-    assert told["message"].replace("part-150", "part-0") == says.format(table.parent)
+    assert str(told["message"]).replace("part-150", "part-0") == says.format(table.parent)
     assert pod.last_line == told["message"]

@@ -122,7 +122,7 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_files_are_refused_in_one_sentence(words, tmp_path, monkeypatch):
-    monkeypatch.setattr(files.time, "sleep", lambda _: None)
+    monkeypatch.setattr("dtj_trainer.data.files.time.sleep", lambda _: None)
     parquet.write_table(table(3), tmp_path / "a.parquet")
     parquet.write_table(pa.table({"id": ["x"]}), tmp_path / "other.parquet")
     parquet.write_table(pa.table({"l": [[1], [2, 3]]}), tmp_path / "lists.parquet")

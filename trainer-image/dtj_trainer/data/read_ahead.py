@@ -11,7 +11,7 @@ import numpy as np
 from dtj_trainer.data.deal import Positions, gathered
 from dtj_trainer.data.table import Table
 
-CHUNK, CHUNK_BYTES = 65_536, 4 << 20
+CHUNK, CHUNK_BYTES = 65_536, 16 << 20
 """Examples that go to TensorFlow at once, about, and bytes; whichever is less."""
 THREADS = 2
 BYTES_AHEAD = 256 << 20

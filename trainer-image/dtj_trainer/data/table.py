@@ -25,11 +25,16 @@ class Block:
 class Table(Protocol):
     """A source made of blocks whose sizes are known."""
 
-    blocks: Sequence[Block]
-    size: int
-    """Examples."""
-    takes_batches: bool
-    """Whether `example` may be given many examples at once, with a first axis."""
+    @property
+    def blocks(self) -> Sequence[Block]: ...
+
+    @property
+    def size(self) -> int:
+        """Examples."""
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether `example` may be given many examples at once, with a first axis."""
 
     def read(self, block: Block) -> Mapping[str, Any]:
         """Arrays [rows, ...] by column; called in several threads."""

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,13 +19,13 @@ def parsed(record):
     return tf.io.parse_single_example(record, {"id": tf.io.FixedLenFeature([], tf.int64)})
 
 
-SOURCES = {
+SOURCES: dict[str, Callable[[], Any]] = {
     "parquet": lambda: dtj.data.parquet(FOLDER, columns=["id"]),
     "csv": lambda: dtj.data.csv(FOLDER, columns=["id"]),
     "tfrecord": lambda: dtj.data.tfrecord(FOLDER, parsed),
 }
-mapped = {"map": lambda each: {"id": each["id"] + 0}} if os.environ.get("TEST_MAP") else {}
-pipeline = dtj.data.Pipeline(SOURCES[KIND](), shuffle=7, cache=bool(os.environ.get("TEST_CACHE")), **mapped)
+mapped = (lambda each: {"id": each["id"] + 0}) if os.environ.get("TEST_MAP") else None
+pipeline = dtj.data.Pipeline(SOURCES[KIND](), shuffle=7, cache=bool(os.environ.get("TEST_CACHE")), map=mapped)
 log = (OUT / f"{os.getpid()}.log").open("a")
 
 
