@@ -58,6 +58,14 @@ async def test_a_released_lease_is_taken_over_at_once(electors):
     await asyncio.wait_for(second.leading.wait(), 1)
 
 
+async def test_a_released_lease_is_not_taken_again_by_who_gave_it_back(electors):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    await first.release()
+    await asyncio.wait_for(first.lost.wait(), 2)
+    assert not first.valid()
+
+
 async def test_a_dead_leader_is_replaced_after_its_lease_and_not_before(electors, api_server):
     first = await electors("one")
     await asyncio.wait_for(first.leading.wait(), 1)

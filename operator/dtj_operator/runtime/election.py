@@ -67,6 +67,9 @@ class Elector:
         self._seen_at = float("-inf")
         self._own: dict[str, Any] = {}
         """The lease as we wrote it last, while nobody else is known to have touched it."""
+        self._turn = asyncio.Lock()
+        """A renewal under way ends before the lease is given back, and none begins after."""
+        self._released = False
         self.leading = asyncio.Event()
         self.lost = asyncio.Event()
 
@@ -94,7 +97,12 @@ class Elector:
         """Give the lease back, so that another may start at once."""
         if not self.leading.is_set() or not self.valid():
             return
-        self._valid_until = float("-inf")
+        async with self._turn:
+            self._released = True
+            self._valid_until = float("-inf")
+            await self._give_back()
+
+    async def _give_back(self) -> None:
         try:
             found = await self._client.get(LEASES, self._namespace, self._name)
             if (found.get("spec") or {}).get("holderIdentity") != self._identity:
@@ -107,6 +115,10 @@ class Elector:
 
     async def _attempt(self) -> bool:
         """Try to acquire or renew once; any error counts as no."""
+        async with self._turn:
+            return not self._released and await self._try()
+
+    async def _try(self) -> bool:
         began = asyncio.get_running_loop().time()
         try:
             # Longer than the deadline would be too late to matter.
