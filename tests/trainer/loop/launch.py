@@ -82,6 +82,7 @@ class Nursery:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         output = Path(self._folder.name) / f"{next(self._born)}"
+        output.touch()
         order = {
             "program": str(program),
             "arguments": arguments,
@@ -147,6 +148,7 @@ def start_workers(
             program,
             *arguments,
             environment={
+                "DTJ_HEARTBEAT_SECONDS": "30",  # a busy machine is no lost peer
                 **(environment or {}),
                 "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}),
             },
