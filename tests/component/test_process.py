@@ -6,15 +6,18 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 
+from dtj_operator.runtime.election import Terms
 from tests.component.world import JOBS, condition, job, until
 from tests.support.apiserver import Answer, ApiServer
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 NOT_SERVED = Answer(404, "NotFound", "the server could not find the requested resource")
@@ -127,6 +130,54 @@ async def test_a_busy_port_is_named(api_server: ApiServer, tmp_path: Path):
     )
     assert code
     assert f"cannot listen on 127.0.0.1:{port}" in err.splitlines()[-1]
+
+
+@asynccontextmanager
+async def leading(server: ApiServer, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A process that leads and has taken up one job; killed at the end if it has not ended."""
+    config = str(server.kubeconfig(folder / "config", namespace="dtj-system"))
+    quiet = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
+    process = await start("run", *quiet, KUBECONFIG=config)
+    try:
+        server.create(JOBS, job())
+        # Created and NoCheckpoints are the last that it has to say until something happens.
+        await until(lambda: len(server.list("pods")) == len(server.list("events")) == 2, seconds=20)
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def steal(server: ApiServer) -> None:
+    """Another operator holds the lease."""
+    server.patch("leases", "dtj-system", "dtj-operator", {"spec": {"holderIdentity": "another"}})
+
+
+async def test_a_process_whose_lease_is_taken_ends_by_itself_and_says_why(api_server: ApiServer, tmp_path: Path):
+    async with leading(api_server, tmp_path) as process:
+        steal(api_server)
+        code, _, err = await end(process)
+    assert code == 1
+    assert err.splitlines()[-1].endswith("leadership was lost; another operator takes over")
+    lease: Any = api_server.get("leases", "dtj-system", "dtj-operator")
+    assert lease["spec"]["holderIdentity"] == "another"
+
+
+async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes(
+    api_server: ApiServer, tmp_path: Path
+):
+    async with leading(api_server, tmp_path) as process:
+        process.send_signal(signal.SIGSTOP)
+        stopped = len(api_server.log.requests)
+        api_server.create(JOBS, job("second"))
+        await asyncio.sleep(Terms().deadline + 0.5)
+        steal(api_server)
+        process.send_signal(signal.SIGCONT)
+        code, _, _ = await end(process)
+    assert code == 1
+    later = [request for request in api_server.log.requests[stopped:] if request.changed]
+    assert [request.target for request in later if request.user_agent.startswith("dtj-operator/")] == []
 
 
 async def test_the_crd_is_printed():

@@ -99,10 +99,11 @@ def _sections(text: str) -> list[str]:
 def _fields(schema: dict[str, Any], opaque: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
     """Every field below a schema, in the order in which explain names them."""
     inner = schema
-    while isinstance(inner, dict) and "properties" not in inner:
-        inner = inner.get("items") or inner.get("additionalProperties") or {}
-        if not isinstance(inner, dict) or not inner:
+    while "properties" not in inner:
+        below = inner.get("items") or inner.get("additionalProperties")
+        if not isinstance(below, dict):
             return
+        inner = below
     for name in sorted(inner["properties"]):
         yield name
         if name not in opaque:
