@@ -68,6 +68,22 @@ async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kube
         assert operator.metrics.registry.get_sample_value("dtj_pods_created_total", {}) == 3
 
 
+async def test_a_name_that_is_still_held_by_the_pod_that_goes_is_not_asked_for(api_server, kubelet):
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+        # A kubelet tells first that the container has ended, and only later that the pod has; until then a
+        # deletion takes its time.
+        (container,) = api_server.get("pods", "default", "train-worker-1")["status"]["containerStatuses"]
+        ended = {**container, "ready": False, "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+        change = {"status": {"containerStatuses": [ended]}}
+        api_server.patch("pods", "default", "train-worker-1", change, subresource="status")
+        await until(lambda: status(api_server)["attempt"] == 1 and running(api_server))
+    assert kubelet.incarnations("train-worker-1") == 2
+    refused = api_server.log.select(lambda request: request.resource == "pods" and request.code == 409)
+    assert refused == []
+
+
 async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server, kubelet):
     kubelet.script("train-worker-0", Life(exit_code=0, seconds=0.05))
     async with operating(api_server) as operator:

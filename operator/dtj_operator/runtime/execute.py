@@ -128,6 +128,10 @@ class Executor:
             name = body["metadata"]["name"]
             if refused or self._ledger.blocked(key, name, known.generation, self._clock.now()):
                 return False
+            held = self._store.pods.held(key, name)
+            if held is not None and held.value.deleted_at is not None:
+                # Deleted in this plan, but its kubelet has not let go yet: its end brings the next pass.
+                return False
             if not await self._create(PODS, self._store.pods, key, known, body):
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals.
                 refused = self._ledger.blocked(key, "", known.generation, self._clock.now())
