@@ -10,28 +10,51 @@ import selectors
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+
+STALL_SECONDS: Final = 0.05
+"""Real seconds without a beat after which a fast clock stands still."""
+BEAT_SECONDS: Final = 0.015
+SHORTEST_WAIT_SECONDS: Final = 0.0005
+"""Real seconds; a clock that stands still would make the loop spin otherwise."""
 
 
 class FastClock:
-    """The wall clock of a fast world; what it says can be shared by server and operators."""
+    """The time of a fast world, shared by its server and its operators.
+
+    Time passes only while somebody beats: when the machine is so busy that the server's loop stands still, so does
+    time, and nobody's request times out for that.
+    """
 
     def __init__(self, speed: float) -> None:
         """`speed`: seconds that pass in a real second."""
         self.speed = speed
-        self._started = time.monotonic()
         self._epoch = datetime.now(UTC)
+        self._beat = (0.0, time.monotonic())
+        """Seconds passed until the last beat, and when that was in real time; replaced as one, as threads read it."""
+
+    def elapsed(self) -> float:
+        """Seconds of the world since its begin."""
+        passed, at = self._beat
+        return passed + min(time.monotonic() - at, STALL_SECONDS) * self.speed
 
     def now(self) -> datetime:
         """Aware, in UTC."""
-        return self._epoch + timedelta(seconds=(time.monotonic() - self._started) * self.speed)
+        return self._epoch + timedelta(seconds=self.elapsed())
 
     def skip(self, seconds: float) -> None:
-        """Jump ahead; loops do not notice."""
+        """The wall clock jumps ahead; loops do not notice."""
         self._epoch += timedelta(seconds=seconds)
+
+    async def run(self) -> None:
+        """Beat until cancelled, in the loop whose stalls are not to count."""
+        while True:
+            self._beat = (self.elapsed(), time.monotonic())
+            await asyncio.sleep(BEAT_SECONDS)
 
 
 class _HastySelector(selectors.BaseSelector):
@@ -51,7 +74,9 @@ class _HastySelector(selectors.BaseSelector):
         return self._inner.modify(fileobj, events, data)  # type: ignore[arg-type]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return self._inner.select(timeout / self._speed if timeout is not None and timeout > 0 else timeout)
+        if timeout is None or timeout <= 0:
+            return self._inner.select(timeout)
+        return self._inner.select(max(timeout / self._speed, SHORTEST_WAIT_SECONDS))
 
     def close(self) -> None:
         self._inner.close()
@@ -66,14 +91,15 @@ class _HastySelector(selectors.BaseSelector):
 class FastLoop(asyncio.SelectorEventLoop):
     """An event loop whose time runs `speed` times as fast."""
 
-    def __init__(self, speed: float) -> None:
-        """`speed`: loop seconds in a real second."""
+    def __init__(self, speed: float, clock: Callable[[], float] | None = None) -> None:
+        """`clock`: its seconds; None = from the machine's own clock."""
         self._speed = speed
+        self._clock = clock
         super().__init__(_HastySelector(speed))
 
     def time(self) -> float:
         """Loop seconds."""
-        return time.monotonic() * self._speed
+        return self._clock() if self._clock is not None else time.monotonic() * self._speed
 
 
 class FastKopf(asyncio.DefaultEventLoopPolicy):

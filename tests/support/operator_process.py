@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 USER_AGENT: Final = "dtj-operator/"
 QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=False)
 """No elections, no ports, no questions to pods."""
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 30.0
 """Real seconds for a start or an end; only a broken operator needs them."""
 
 _numbers = count(1)
@@ -44,7 +44,7 @@ class OperatorProcess:
         self._clock = clock
         self._settings = settings
         self._killed = False
-        self._loop = FastLoop(clock.speed)
+        self._loop = FastLoop(clock.speed, clock.elapsed)
         self._stop = asyncio.Event()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name=self.token, daemon=True)
