@@ -16,7 +16,7 @@ CONFIG = TfConfig({"chief": ("c:1",), "worker": ("a:1", "b:1"), "ps": ("p:1",)},
 @pytest.fixture
 def world(monkeypatch):
     world = SimpleNamespace(now=0.0, dead=set())
-    monkeypatch.setattr(server_watch.time, "monotonic", lambda: world.now)
+    monkeypatch.setattr("dtj_trainer.loop.server_watch.time.monotonic", lambda: world.now)
     monkeypatch.setattr(server_watch, "serves", lambda host, _port: host not in world.dead)
     start = SimpleNamespace(start=lambda: None)
 
@@ -25,7 +25,7 @@ def world(monkeypatch):
         target(*args)
         return start
 
-    monkeypatch.setattr(server_watch.threading, "Thread", thread)
+    monkeypatch.setattr("dtj_trainer.loop.server_watch.threading.Thread", thread)
     settings = Environment(tf_config=CONFIG, checkpoint=CheckpointSettings("/somewhere"))
     world.watch = ServerWatch(SimpleNamespace(environment=settings))  # type: ignore[arg-type]
     return world
