@@ -31,6 +31,10 @@ check: ## the quick part of it, in under two minutes
 e2e: ## the scenarios on the embedded cluster
 	$(in_environment) -m tools.stages e2e
 
+.PHONY: faults
+faults: ## crashes, lags and refusals at every write of the operator; figures in build/results/faults.json
+	$(in_environment) -m tests.faults
+
 .PHONY: bench
 bench: ## measurements; results in build/results
 	$(in_environment) -m bench
