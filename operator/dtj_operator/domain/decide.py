@@ -18,6 +18,7 @@ from dtj_operator.domain.in_place import restarted_in_place
 from dtj_operator.domain.incident import recovering
 from dtj_operator.domain.membership import membership
 from dtj_operator.domain.observation import observed
+from dtj_operator.domain.outcome import plan_of
 from dtj_operator.domain.ownership import hands_off
 from dtj_operator.domain.plan import Plan
 from dtj_operator.domain.progress import reported
@@ -72,4 +73,4 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
             break
     clean_up(draft)
     report(draft)
-    return draft.plan()
+    return plan_of(draft)

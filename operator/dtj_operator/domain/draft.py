@@ -1,7 +1,7 @@
 """The plan in the making: one pass over one job.
 
 Policies read the snapshot through it and write what comes next into it. It lives for one call of
-`decide` and never leaves it; `draft.plan()` is the only way out.
+`decide` and never leaves it; `outcome.plan_of` is the only way out.
 """
 
 from __future__ import annotations
@@ -18,17 +18,15 @@ from dtj_operator.api.names import (
 )
 from dtj_operator.api.status import (
     Condition,
-    JobStatus,
-    Ledger,
     ReplicaStatus,
     StrategyChoice,
     whole_second,
 )
-from dtj_operator.build.names import pod_name, worker_selector
+from dtj_operator.build.names import pod_name
 from dtj_operator.build.pod import main_container_name
 from dtj_operator.build.strategy import choose_strategy
-from dtj_operator.domain.plan import Action, DeletePod, Event, Plan, Urgency
-from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots, write_slots
+from dtj_operator.domain.plan import Action, DeletePod, Event
+from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +48,6 @@ class Draft:
 
     __slots__ = (
         "_conditions",
-        "_next_check",
         "actions",
         "attempt",
         "backoff",
@@ -69,6 +66,7 @@ class Draft:
         "main_names",
         "message",
         "name",
+        "next_check",
         "now",
         "others",
         "phase",
@@ -133,7 +131,7 @@ class Draft:
         self.actions: list[Action] = []
         self.events: list[Event] = []
         self._conditions = {c.type: c for c in before.conditions}
-        self._next_check: datetime | None = None
+        self.next_check: datetime | None = None
 
     def _sort(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -203,6 +201,10 @@ class Draft:
         """Whether the spec asks for more than one pod."""
         return len(self.wanted) > 1
 
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions as they stand in this draft, in their usual order."""
+        return tuple(self._conditions[kind] for kind in ConditionType if kind in self._conditions)
+
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition as it stands in this draft."""
         return self._conditions.get(kind)
@@ -244,8 +246,8 @@ class Draft:
 
     def check_at(self, moment: datetime) -> None:
         """Look again at that time, or earlier."""
-        if self._next_check is None or moment < self._next_check:
-            self._next_check = moment
+        if self.next_check is None or moment < self.next_check:
+            self.next_check = moment
 
     def remove(self, pod: Pod) -> bool:
         """Delete a pod of ours. Returns whether its name is free right after.
@@ -271,79 +273,3 @@ class Draft:
     def choose_strategy(self) -> None:
         """Take the strategy anew from the spec."""
         self.strategy = choose_strategy(self.spec)
-
-    # The way out
-
-    def plan(self) -> Plan:
-        """The status to persist, then the actions and events in their order."""
-        status = self._status()
-        before = self.before
-        if status == before:
-            return Plan(before, tuple(self.actions), tuple(self.events), Urgency.SOON, self._next_check)
-        urgency = Urgency.SOON if _hard(status) == _hard(before) else Urgency.NOW
-        return Plan(status, tuple(self.actions), tuple(self.events), urgency, self._next_check)
-
-    def _status(self) -> JobStatus:
-        slots = self.before.ledger.slots
-        if read_slots(slots) != self.slots:
-            slots = write_slots(self.slots)
-        completed: dict[Role, list[int]] = {}
-        for slot in sorted(self.completed):
-            completed.setdefault(slot.role, []).append(slot.index)
-        in_place: dict[Role, dict[int, int]] = {}
-        for slot, count in sorted(self.in_place.items()):
-            in_place.setdefault(slot.role, {})[slot.index] = count
-        ledger = Ledger.model_construct(
-            slots=slots,
-            incident=self.incident,
-            in_place=in_place,
-            evaluators=tuple(self.evaluators[i] for i in sorted(self.evaluators)),
-            first_pod_time=self.first_pod_time,
-            first_running_time=self.first_running_time,
-            started=self.started,
-        )
-        return JobStatus.model_construct(
-            observed_generation=self.job.generation,
-            phase=self.phase,
-            message=self.message,
-            workers=self.workers,
-            conditions=tuple(self._conditions[t] for t in ConditionType if t in self._conditions),
-            strategy=self.strategy,
-            spec_hash=self.spec_hash,
-            start_time=self.start_time,
-            completion_time=self.completion_time,
-            replica_statuses=self.replica_statuses,
-            attempt=self.attempt,
-            restarts=self.restarts,
-            backoff=self.backoff,
-            last_incident=self.last_incident,
-            completed={role: tuple(indexes) for role, indexes in completed.items()},
-            selector=worker_selector(self.job),
-            progress=self.progress,
-            ledger=ledger,
-        )
-
-
-def _hard(status: JobStatus) -> tuple[object, ...]:
-    """The part of a status whose change cannot wait: all but counts, words and progress."""
-    ledger = status.ledger
-    return (
-        status.observed_generation,
-        [(c.type, c.status, c.reason) for c in status.conditions],
-        status.strategy,
-        status.spec_hash,
-        status.start_time,
-        status.completion_time,
-        status.attempt,
-        status.restarts,
-        status.backoff,
-        status.last_incident,
-        status.completed,
-        {role: counts.restarts for role, counts in status.replica_statuses.items()},
-        {r: [(g.attempt, g.indexes) for g in groups] for r, groups in ledger.slots.items()},
-        ledger.incident,
-        ledger.in_place,
-        ledger.evaluators,
-        ledger.first_running_time,
-        ledger.started,
-    )
