@@ -116,3 +116,11 @@ def answers(pod: Pod) -> bool:
         return pod.get("/healthz")[0] == 200
     except OSError:
         return False
+
+
+def test_variables_begin_with_the_leaders_values(launch: Launcher):
+    pods = launch.cluster("first_values.py")
+    until(lambda: all(pod.said for pod in pods), "not all said their values")
+    said = [pod.said[-1] for pod in pods]
+    assert said[0] == said[1], said
+    assert said[0].split()[2:] == ["1.000000", "7.000000", "1.000000", "30"]

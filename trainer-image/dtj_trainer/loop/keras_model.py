@@ -224,7 +224,8 @@ class KerasModel:
     def reset_metrics(self) -> None:
         self._collected = None
         for metric in self._tracked():
-            metric.reset_state()
+            for each in getattr(metric, "metrics", None) or [metric]:
+                _reset(each)
 
     # Moving statistics ------------------------------------------------------------------------------------------------
 
@@ -254,6 +255,24 @@ class KerasModel:
 
             self._readers["settle"] = average
         self._readers["settle"]()
+
+
+def _reset(metric: Any) -> None:
+    """Set a metric back; where that means zeros, in each replica by itself: to assign a variable of replicas waits
+    for a collective.
+    """
+    import keras
+    import tensorflow as tf
+
+    plain = isinstance(metric, keras.metrics.Mean) or type(metric).reset_state is keras.Metric.reset_state
+    held = [variable.value for variable in metric.variables]
+    on_read = tf.VariableSynchronization.ON_READ
+    if not plain or not all(getattr(v, "synchronization", None) == on_read and hasattr(v, "values") for v in held):
+        metric.reset_state()
+        return
+    for variable in held:
+        for part in variable.values:
+            part.assign(tf.zeros(part.shape, part.dtype))
 
 
 def build(model: Any, spec: Any, session: Session) -> None:

@@ -74,8 +74,8 @@ class FirstValues:
         self._open = True
 
     def leave_out(self, variables: Iterable[Any]) -> None:
-        """Wait no more for these."""
-        known = set(map(id, variables))
+        """Wait no more for these: TensorFlow's variables, or Keras' around them."""
+        known = {id(held) for variable in variables for held in (variable, getattr(variable, "value", None))}
         self._waiting = [variable for variable in self._waiting if id(variable) not in known]
 
     def agree(self) -> None:

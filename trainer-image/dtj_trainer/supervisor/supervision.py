@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from dtj_trainer import link
@@ -535,7 +536,7 @@ class Supervision:
         with self._lock:
             progress = self._progress
             updated = progress.updated_at
-            stamp = time.gmtime(updated) if updated is not None else None
+            stamp = None if updated is None else datetime.fromtimestamp(updated, UTC)
             return {
                 "step": progress.step,
                 "totalSteps": progress.total_steps,
@@ -545,7 +546,7 @@ class Supervision:
                 "loss": progress.loss,
                 "metrics": progress.metrics,
                 "lastCheckpointStep": progress.checkpoint_step,
-                "updatedAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", stamp) if stamp else None,
+                "updatedAt": f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03}Z" if stamp else None,
                 "role": self._place.task.role,
                 "index": self._place.task.index,
                 "attempt": self._place.attempt,
