@@ -10,7 +10,7 @@ from dtj_operator.domain.acceptance import without_checkpoints
 from dtj_operator.domain.failure import ended
 from dtj_operator.domain.stability import all_up, is_up, running_again
 from dtj_operator.domain.success import success_slot
-from dtj_operator.domain.troubles import obstacle
+from dtj_operator.domain.troubles import obstacle, unanswered
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -79,6 +79,8 @@ def _running(draft: Draft) -> None:
     reason, sentence = _why_not(draft)
     old = draft.condition(ConditionType.RUNNING)
     if old and not old.holds and old.reason == reason and _same_subject(old.message, sentence):
+        return
+    if old and not old.holds and reason in {Reason.STARTING, Reason.RESTARTING} and unanswered(draft, old.reason):
         return
     draft.set_false(ConditionType.RUNNING, reason, sentence)
 

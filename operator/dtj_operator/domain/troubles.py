@@ -64,6 +64,19 @@ def trouble_with(snapshot: Snapshot, target: str) -> Trouble | None:
     return None
 
 
+def unanswered(draft: Draft, reason: str) -> bool:
+    """Whether that refusal was told by an operator before this one and its write has not been tried again.
+
+    Refusals live in the memory of one process; what they say stands in status until the next answer.
+    """
+    return (
+        reason in set(TroubleKind)
+        and not draft.snapshot.troubles
+        and draft.before.observed_generation == draft.job.generation
+        and any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+    )
+
+
 def retry_time(trouble: Trouble) -> datetime:
     """When the write is tried again though nothing has changed."""
     return (trouble.tried_at or trouble.since) + RETRY_AFTER[trouble.kind]

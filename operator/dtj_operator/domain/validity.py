@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.domain.rules import pattern_problem
 from dtj_operator.domain.snapshot import TroubleKind
+from dtj_operator.domain.troubles import unanswered
 
 if TYPE_CHECKING:
     from dtj_operator.api.spec import JobSpec
@@ -40,7 +41,8 @@ def validated(draft: Draft) -> None:
     """Set or clear `Invalid`; no pod is made from an invalid spec."""
     reason, message = _problem(draft)
     if reason is None:
-        if draft.holds(ConditionType.INVALID):
+        told = draft.condition(ConditionType.INVALID)
+        if told and told.holds and not unanswered(draft, told.reason):
             draft.set_false(ConditionType.INVALID, Reason.VALID, "The spec can be acted upon.")
         return
     if draft.set_true(ConditionType.INVALID, reason, message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtj_operator.domain.snapshot import TroubleKind
 from tests.support.world import Change, failed, job, not_ready, pending, ready, restarted, template, terminating, told
 
 
@@ -123,3 +124,22 @@ def test_an_image_that_cannot_be_pulled_for_a_restart_in_place_shows_too():
     waiting = pending("ImagePullBackOff", "Back-off pulling image", node="n1")
     world.pod("ps", 0, not_ready(), {**waiting, "phase": "Running"}).settle()
     assert world.decide().reason("Running") == "ImagePullFailed"
+
+
+def test_an_operator_that_comes_back_does_not_forget_that_the_spec_is_refused():
+    world = job(worker=1).refuse(TroubleKind.INVALID, "train-worker-0", "spec.containers[0].image: required").settle()
+    told = world.status
+    world.troubles.clear()  # they live in the memory of one process
+    outcome = world.decide()
+    assert outcome.creates == ["train-worker-0"]
+    assert outcome.status.conditions == told.conditions
+    assert outcome.events == []
+    world.settle()
+    assert not world.holds("Invalid")
+
+
+def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
+    world = job(worker=1).refuse(TroubleKind.INVALID, "train-worker-0").settle().spec(suspend=True).settle()
+    world.troubles.clear()
+    world.spec(suspend=False, clusterDomain="example.org")
+    assert not world.act().holds("Invalid")
