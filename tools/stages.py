@@ -72,7 +72,7 @@ CHECK = (
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
     pytest("quick", "-q", "--durations=5", "-m", QUICK),
 )
-SOME_FAULTS = pytest("faults", "-q", "-m", "faults", "-k", "created")
+SOME_FAULTS = pytest("faults", "-q", "-m", "faults", "-k", "any_write and created")
 FAULTS = pytest("faults", "-q", "--durations=5", "-m", "faults")
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
 TEST = (*CHECK, FAULTS, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
