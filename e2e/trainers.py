@@ -26,6 +26,8 @@ class Trainer:
         self._api = api
         self._proxy = core_path(namespace, "pods", f"{name}:{PORT}") + "/proxy"
         self._inside: Process | None = None
+        self._here = False
+        """Whether it was found on this machine once: the proxy waits half a minute for a pod that is gone."""
 
     def status(self) -> dict[str, Any] | None:
         """The present /status, or None where nobody answers."""
@@ -43,7 +45,8 @@ class Trainer:
         if self._inside is None:
             self._inside = next(iter(processes(self.uid)), None)
         if self._inside is None:
-            return self._by_proxy(path)
+            return None if self._here else self._by_proxy(path)
+        self._here = True
         return self._directly(self._inside, path)
 
     def _directly(self, inside: Process, path: str) -> bytes | None:
