@@ -14,6 +14,8 @@ from e2e.jobs import Job, Variation, manifest, vary
 from e2e.recovery import Recovery, recovery
 from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
 
+SLEEP = "import signal; signal.sigwait({signal.SIGTERM})"
+
 Record = Callable[[str, object], None]
 """pytest's `record_property`: a figure that goes into build/results/e2e.json beside the scenario's result."""
 
@@ -44,6 +46,15 @@ class Place:
         """Apply the example with `changes` (fields of Variation)."""
         variation = Variation(self.ground.trainer_image, **changes)
         return Job.create(self.ground.api, self.namespace, vary(manifest(), variation)), variation
+
+    def idle(self, **changes: Any) -> Job:
+        """The example job with pods that only sleep, and end at once when told to."""
+        variation = Variation(self.ground.trainer_image, **changes)
+        body = vary(manifest(), variation)
+        container = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
+        container |= {"command": ["python3", "-c", SLEEP], "args": []}
+        del container["readinessProbe"]
+        return Job.create(self.ground.api, self.namespace, body)
 
     def watch(self, job: Job) -> Watcher:
         return Watcher(self.ground.api, self.namespace, job.name)

@@ -82,7 +82,8 @@ def test_a_peer_whose_name_does_not_resolve_is_named(launch: Launcher):
 
 
 def test_a_peer_of_another_job_is_not_joined(launch: Launcher):
-    pods = launch.cluster("--start-seconds", "2", "tutorial.py", "1", environments={1: {"DTJ_UID": "uid-2"}})
+    stranger = {"DTJ_UID": "uid-2", "DTJ_START_SECONDS": "5"}  # still there when the other one tells why it gave up
+    pods = launch.cluster("tutorial.py", "1", environments={0: {"DTJ_START_SECONDS": "2"}, 1: stranger})
     assert [pod.wait() for pod in pods] == [75, 75]
     assert "another job" in pods[0].last_line
 
