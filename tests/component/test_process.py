@@ -164,6 +164,7 @@ async def test_a_process_whose_lease_is_taken_ends_by_itself_and_says_why(api_se
     assert lease["spec"]["holderIdentity"] == "another"
 
 
+@pytest.mark.faults
 async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothing_when_it_wakes(
     api_server: ApiServer, tmp_path: Path
 ):
