@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import EventReason, RestartPolicy, Role
-from dtj_operator.api.status import LastIncident
 from dtj_operator.domain.failure import Standing, describe
-from dtj_operator.domain.judgement import FREE_IN_A_ROW, describe_root, judge
+from dtj_operator.domain.judgement import FREE_IN_A_ROW, describe_root, judge, last_incident
 from dtj_operator.domain.stability import IN_PLACE
 from dtj_operator.domain.success import fail_job
 from dtj_operator.domain.tally import root_of, tally
@@ -54,16 +53,7 @@ def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
         if judged.fails is not None:
             return fail_job(draft, judged.fails, judged.message)
         tally(draft, judged, root)
-    draft.last_incident = LastIncident(
-        time=root.at,
-        cause=root.cause,
-        role=root.role,
-        index=root.index,
-        node=root.node,
-        exit_code=root.exit_code,
-        message=root.message,
-        action=IN_PLACE,
-    )
+    draft.last_incident = last_incident(root, time=root.at, action=IN_PLACE)
     if root.exit_code:
         draft.warn(EventReason.POD_FAILED, f"{told}; the kubelet restarts it in place.")
     return None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, RestartPolicy, Role
-from dtj_operator.api.status import LastIncident, OpenIncident
+from dtj_operator.api.status import OpenIncident
 from dtj_operator.domain.failure import (
     VANISHED,
     Failure,
@@ -19,7 +19,7 @@ from dtj_operator.domain.failure import (
     describe,
     ended,
 )
-from dtj_operator.domain.judgement import Judgement, describe_root, judge, rule_of
+from dtj_operator.domain.judgement import Judgement, describe_root, judge, last_incident, rule_of
 from dtj_operator.domain.scope import replaced, scope_of
 from dtj_operator.domain.slots import read_indexes, write_indexes
 from dtj_operator.domain.success import fail_job
@@ -156,16 +156,7 @@ def _act(draft: Draft, incident: OpenIncident, judged: Judgement, failed: set[Sl
     cost = "charged" if judged.charged else "free of charge"
     tally(draft, judged, root)
     draft.incident = incident.model_copy(update={"acted_attempt": draft.attempt})
-    draft.last_incident = LastIncident(
-        time=incident.opened_at,
-        cause=root.cause,
-        role=root.role,
-        index=root.index,
-        node=root.node,
-        exit_code=root.exit_code,
-        message=root.message,
-        action=f"Restart{scope}",
-    )
+    draft.last_incident = last_incident(root, time=incident.opened_at, action=f"Restart{scope}")
     draft.set_true(ConditionType.RESTARTING, root.cause, told)
     draft.warn(
         EventReason.RESTARTING,

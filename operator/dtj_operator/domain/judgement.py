@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import Reason, RestartPolicy, RuleAction
+from dtj_operator.api.status import LastIncident
 from dtj_operator.build.names import pod_name
 from dtj_operator.domain.exits import ExitVerdict, exit_verdict
 from dtj_operator.domain.failure import Standing
@@ -17,6 +18,8 @@ from dtj_operator.domain.progress import highest_step
 from dtj_operator.domain.slots import Slot
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dtj_operator.api.spec import FailureRule
     from dtj_operator.api.status import Root
     from dtj_operator.domain.draft import Draft
@@ -93,6 +96,20 @@ def describe_root(draft: Draft, root: Root) -> str:
     how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
     words = f": {root.message}" if root.message else ""
     return f"{name} {how} ({root.cause}){words}"
+
+
+def last_incident(root: Root, *, time: datetime, action: str) -> LastIncident:
+    """What status keeps of the incident that this root cause began; `time` is when it did."""
+    return LastIncident(
+        time=time,
+        cause=root.cause,
+        role=root.role,
+        index=root.index,
+        node=root.node,
+        exit_code=root.exit_code,
+        message=root.message,
+        action=action,
+    )
 
 
 def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
