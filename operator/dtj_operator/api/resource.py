@@ -49,18 +49,18 @@ class Job:
     """Whether `status` is what stands in the API; if not, it must not be overwritten."""
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any]) -> Job:
+    def parse(cls, raw: Mapping[str, Any], before: Job | None = None) -> Job:
         """Read the API's JSON. Never raises for an object that the API server has accepted: a
         spec that an older schema let through ends up in `problem`.
+
+        `before`: what was read of that name last; most changes are of the status alone.
         """
         meta = raw.get("metadata") or {}
-        problem, status_readable = "", True
-        try:
-            spec = JobSpec.model_validate(raw.get("spec") or {})
-        except ValidationError as error:
-            problem = f"spec cannot be read: {_first(error)}"
-            manager = (raw.get("spec") or {}).get("managedBy")
-            spec = _NOTHING.model_copy(update={"managed_by": str(manager or "")})
+        status_readable = True
+        if before is not None and (before.uid, before.generation) == (meta.get("uid"), meta.get("generation")):
+            spec, problem = before.spec, before.problem
+        else:
+            spec, problem = _spec(raw.get("spec") or {})
         try:
             status = JobStatus.model_validate(raw.get("status") or {})
         except ValidationError:
@@ -83,6 +83,15 @@ class Job:
     def managed_here(self) -> bool:
         """Whether `spec.managedBy` leaves this job to this operator."""
         return self.spec.managed_by in {"", MANAGED_BY}
+
+
+def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:
+    """The spec, or next to nothing and why it cannot be read."""
+    try:
+        return JobSpec.model_validate(raw), ""
+    except ValidationError as error:
+        manager = str(raw.get("managedBy") or "")
+        return _NOTHING.model_copy(update={"managed_by": manager}), f"spec cannot be read: {_first(error)}"
 
 
 def _first(error: ValidationError) -> str:

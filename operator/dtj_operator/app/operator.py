@@ -120,7 +120,7 @@ class Operator:
         elif cluster_wide:
             logger.warning("no right to watch nodes and leases: lost nodes are told by their pods, later")
         ledger = Ledger()
-        recorder = Recorder(client, self._clock, self.identity, busy=self.queue.others)
+        recorder = Recorder(client, self._clock, self.identity, busy=lambda: self.queue.at_work)
         self._recorder = recorder
         executor = Executor(
             client=client,

@@ -30,8 +30,8 @@ def tf_config(job: Job, role: Role, index: int) -> str:
     """The JSON for one pod."""
     counts = ((role, job.spec.replicas(role)) for role in TRAINING_ROLES)
     sizes = tuple((role, count, _port(job, role)) for role, count in counts if count)
-    task = json.dumps({"type": str(role), "index": index}, separators=(",", ":"))
-    return f'{{"cluster":{_cluster_text(job.name, job.namespace, job.spec.cluster_domain, sizes)},"task":{task}}}'
+    cluster = _cluster_text(job.name, job.namespace, job.spec.cluster_domain, sizes)
+    return f'{{"cluster":{cluster},"task":{{"type":"{role}","index":{index}}}}}'
 
 
 @lru_cache(maxsize=KEPT)

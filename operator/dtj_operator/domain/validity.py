@@ -55,7 +55,7 @@ def _problem(draft: Draft) -> tuple[Reason | None, str]:
     words = pattern_problem(draft.spec.failure_policy.rules)
     if words:
         return Reason.BAD_PATTERN, f"{words}."
-    if draft.start_time and draft.spec_hash and spec_hash(draft.spec) != draft.spec_hash:
+    if draft.start_time and draft.spec_hash and _drifted(draft):
         return (
             Reason.SPEC_CHANGED,
             (
@@ -70,3 +70,11 @@ def _problem(draft: Draft) -> tuple[Reason | None, str]:
                 f"The API server refuses {trouble.target}: {trouble.message}",
             )
     return None, ""
+
+
+def _drifted(draft: Draft) -> bool:
+    """Whether the spec is another than the one the job was started with; a generation is compared once."""
+    if draft.before.observed_generation == draft.job.generation:
+        told = draft.condition(ConditionType.INVALID)
+        return told is not None and told.holds and told.reason == Reason.SPEC_CHANGED
+    return spec_hash(draft.spec) != draft.spec_hash

@@ -44,6 +44,8 @@ class Queue:
         """Keys in line, and when they got there (loop time)."""
         self._busy: set[Key] = set()
         self._again: set[Key] = set()
+        self._patient: dict[Key, None] = {}
+        """Keys that come after everybody in line, in order."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._failures: dict[Key, int] = {}
         self._news = asyncio.Event()
@@ -53,9 +55,10 @@ class Queue:
         """Keys in line."""
         return len(self._line)
 
-    def others(self, key: Key | None = None) -> bool:
-        """Whether any other key is in line or being worked on."""
-        return bool(self._line) or len(self._busy) > (key in self._busy)
+    @property
+    def at_work(self) -> bool:
+        """Whether any key is in line or being worked on."""
+        return bool(self._line or self._busy)
 
     @property
     def oldest_seconds(self) -> float:
@@ -83,13 +86,19 @@ class Queue:
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._due, key)
 
+    def add_last(self, key: Key) -> None:
+        """Have this key looked at once nobody is in line."""
+        self._patient[key] = None
+        self._news.set()
+
     async def take(self) -> Key:
         """The next key; the caller owns it until `done` or `failed`."""
-        while not self._line or self._closed:
+        while self._closed or not (self._line or self._invite()):
             self._news.clear()
             await self._news.wait()
         loop = asyncio.get_running_loop()
         key = self._line.popleft()
+        self._patient.pop(key, None)
         self._observer.waited(loop.time() - self._since.pop(key))
         self._busy.add(key)
         timer = self._timers.pop(key, None)
@@ -121,11 +130,20 @@ class Queue:
             timer.cancel()
         self._timers.clear()
 
+    def _invite(self) -> bool:
+        """Nobody is in line: the first of the patient comes. Returns whether there was one."""
+        key = next((key for key in self._patient if key not in self._busy), None)
+        if key is not None:
+            self.add(key)
+        return key is not None
+
     def _release(self, key: Key) -> None:
         self._busy.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+        elif key in self._patient:
+            self._news.set()
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)

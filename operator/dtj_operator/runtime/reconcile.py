@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ logger = logging.getLogger(__name__)
 HOLD_SECONDS = 1.0
 """How long a status that differs in counts alone waits for company."""
 LONGEST_HOLD_SECONDS = 10.0
-"""How long it waits while other jobs have more urgent things to do."""
+"""How long it waits while other jobs are in line."""
 SOONEST = timedelta(milliseconds=20)
 """Least time until a planned next look, so that a time just past cannot spin."""
 
@@ -165,11 +164,12 @@ class Reconciler:
         return plan, node_check
 
     def _hold(self, key: Key) -> float:
-        """Seconds that a status of counts alone still waits."""
+        """Seconds that a status of counts alone still waits at most."""
         now = asyncio.get_running_loop().time()
         held = now - self._held_since.setdefault(key, now)
-        if held >= HOLD_SECONDS and held < LONGEST_HOLD_SECONDS and self._queue.others(key):
-            return HOLD_SECONDS * random.uniform(0.2, 0.6)
+        if HOLD_SECONDS <= held < LONGEST_HOLD_SECONDS and len(self._queue) > 0:
+            self._queue.add_last(key)
+            return LONGEST_HOLD_SECONDS - held
         return HOLD_SECONDS - held
 
     def _look_again(

@@ -24,9 +24,21 @@ _visible = attrgetter(*(field.name for field in fields(Pod) if field.name != "re
 class KnownJob:
     """A job as last seen: parsed when first asked for, the raw text dropped then."""
 
-    __slots__ = ("_job", "_raw", "deleting", "generation", "name", "namespace", "resource_version", "status", "uid")
+    __slots__ = (
+        "_before",
+        "_job",
+        "_raw",
+        "deleting",
+        "generation",
+        "name",
+        "namespace",
+        "resource_version",
+        "status",
+        "uid",
+    )
 
-    def __init__(self, raw: dict[str, Any]) -> None:
+    def __init__(self, raw: dict[str, Any], before: Job | None) -> None:
+        """`before`: the same or another job of that name as it was parsed last."""
         metadata = raw["metadata"]
         self.namespace: str = metadata["namespace"]
         self.name: str = metadata["name"]
@@ -37,6 +49,7 @@ class KnownJob:
         self.status: dict[str, Any] = raw.get("status") or {}
         """As on the wire."""
         self._raw: dict[str, Any] | None = raw
+        self._before = before
         self._job: Job | None = None
 
     @property
@@ -45,16 +58,21 @@ class KnownJob:
         if self._job is None:
             if self._raw is None:
                 raise AssertionError
-            self._job = Job.parse(self._raw)
-            self._raw = None
+            self._job = Job.parse(self._raw, self._before)
+            self._raw = self._before = None
         return self._job
+
+    @property
+    def parsed(self) -> Job | None:
+        """The latest that has been parsed, this or one before."""
+        return self._job or self._before
 
 
 class Store:
     """Every known object, by job. `changed` is called with the key of each job that needs another look."""
 
     def __init__(self, changed: Callable[[Key], None]) -> None:
-        self.jobs: Shelf[KnownJob] = Shelf(view=KnownJob, key=_own_key, changed=changed, matters=_always)
+        self.jobs: Shelf[KnownJob] = Shelf(view=self._known, key=_own_key, changed=changed, matters=_always)
         self.pods: Shelf[Pod] = Shelf(view=view_pod, key=_job_key, changed=changed, matters=_pod_differs)
         self.services: Shelf[Service] = Shelf(view=view_service, key=_job_key, changed=changed, matters=_differs)
 
@@ -62,6 +80,10 @@ class Store:
         """The job of that name, if there is one."""
         held = self.jobs.held(key, key.name)
         return held.value if held else None
+
+    def _known(self, raw: dict[str, Any]) -> KnownJob:
+        before = self.job(_own_key(raw))
+        return KnownJob(raw, before.parsed if before else None)
 
     def service(self, key: Key) -> Service | None:
         """Whatever we know to have the name of the job's service."""
