@@ -120,6 +120,13 @@ def plain(machine: Machine) -> subprocess.Popen[bytes]:
     return process
 
 
+def end(init: subprocess.Popen[bytes]) -> None:
+    """Let go of a machine without namespaces, and wait until it is gone."""
+    assert init.stdin is not None
+    init.stdin.close()
+    init.wait(timeout=30)
+
+
 def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> None:
     """Start a machine with its own processes and mounts inside the network namespace `netns`.
 

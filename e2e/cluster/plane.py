@@ -101,7 +101,7 @@ def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple
     with ExitStack() as stack:
         host = Machine("plane", Path(tempfile.mkdtemp(prefix="dtj-plane-", dir="/tmp")))
         init = machine.plain(host)
-        stack.callback(_end, init)
+        stack.callback(machine.end, init)
         running = _control_plane(host, programs, whole, server_flags)
         if whole:
             _controllers(running, programs["kube-controller-manager"])
@@ -179,9 +179,3 @@ def _controllers(running: Plane, program: Path) -> None:
         READY_LIMIT,
         lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(log)}",
     )
-
-
-def _end(init: subprocess.Popen[bytes]) -> None:
-    assert init.stdin is not None
-    init.stdin.close()
-    init.wait(timeout=30)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.cluster import packages
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import phase, tell
 
 PLUGIN_DIRECTORIES = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 PLUGINS = ("bridge", "host-local", "loopback", "portmap")
@@ -49,7 +48,7 @@ def demand() -> Host:
     if SYSTEM_PATH not in os.environ.get("PATH", ""):
         os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
     if absent := missing():
-        _install(sorted({DEBIAN_PACKAGE[tool] for tool in absent}))
+        packages.install(sorted({DEBIAN_PACKAGE[tool] for tool in absent}), "the cluster")
         if absent := missing():
             raise ClusterError("\n".join(sentence(tool) for tool in absent))
     return Host(_plugins() or PLUGIN_DIRECTORIES[0], _may_lower_oom_score())
@@ -84,21 +83,6 @@ def _plugins() -> Path | None:
         if all((directory / plugin).exists() for plugin in PLUGINS):
             return directory
     return None
-
-
-def _install(packages: list[str]) -> None:
-    if not shutil.which("apt-get"):
-        return
-    tell(f"Installing what the cluster needs from this machine's packages: {' '.join(packages)}")
-    quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    with phase("install packages"):
-        for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages]):
-            done = subprocess.run(["apt-get", *command], env=quiet, capture_output=True, text=True, check=False)
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-                raise ClusterError(
-                    f"apt-get could not install {' '.join(packages)} ({last}): install them by hand, then try again."
-                )
 
 
 def _may_lower_oom_score() -> bool:

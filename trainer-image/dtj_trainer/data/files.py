@@ -126,7 +126,6 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     needs(f"reading {uri}", "fsspec")
     import fsspec
 
-    scheme = uri.split("://", 1)[0]
     with reading(uri):
         system, path = fsspec.core.url_to_fs(_by_webhdfs(uri), **storage)
         if any(sign in path for sign in "*?["):
@@ -141,9 +140,14 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
                 matching = [each for each in names if _is_data(each.rsplit("/", 1)[-1], suffix)]
                 if not matching:
                     raise PreflightFailed(f"the directory {uri} has no data file in it (*{suffix})")
-        return [
-            File(f"{scheme}://{each.lstrip('/')}", each, int(system.info(each)["size"]), system) for each in matching
-        ]
+        return [File(_name(uri, each), each, int(system.info(each)["size"]), system) for each in matching]
+
+
+def _name(uri: str, path: str) -> str:
+    """What people call the file that fsspec calls `path`. The host of a URI is the NameNode, or else the bucket."""
+    parts = urlsplit(uri)
+    in_hdfs = parts.scheme in {"hdfs", "webhdfs"}
+    return f"{parts.scheme}://{parts.netloc}{path}" if in_hdfs else f"{parts.scheme}://{path.lstrip('/')}"
 
 
 def _by_webhdfs(uri: str) -> str:

@@ -1,0 +1,14 @@
+"""Stores of data, started once a session for the tests that ask for them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.stores.hdfs import Hdfs, hdfs
+
+
+@pytest.fixture(scope="session")
+def hadoop() -> Iterator[Hdfs]:
+    """A NameNode and a DataNode, fetched, cached and started when first asked for."""
+    with hdfs() as running:
+        yield running
