@@ -41,7 +41,10 @@ class Api:
         user = _named(config["users"], context["user"])["user"]
         self.server: str = cluster["server"]
         self._token: str = user.get("token", "")
-        self._tls = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        self._tls = ssl.create_default_context()
+        if "certificate-authority-data" in cluster:
+            authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+            self._tls = ssl.create_default_context(cadata=authority)
         if "client-certificate-data" in user:
             with tempfile.NamedTemporaryFile() as pair:
                 for part in ("client-certificate-data", "client-key-data"):
@@ -81,9 +84,14 @@ class Api:
         except (OSError, http.client.HTTPException, ApiError):
             return False
 
-    def _request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> bytes:
+    def _connect(self) -> http.client.HTTPConnection:
         place = urlsplit(self.server)
-        connection = http.client.HTTPSConnection(str(place.hostname), place.port or 443, context=self._tls, timeout=30)
+        if place.scheme == "http":
+            return http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)
+        return http.client.HTTPSConnection(str(place.hostname), place.port or 443, context=self._tls, timeout=30)
+
+    def _request(self, method: str, path: str, body: Any = None, content: str = "application/json") -> bytes:
+        connection = self._connect()
         headers = {"Content-Type": content, "User-Agent": FIELD_MANAGER}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"

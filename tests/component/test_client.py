@@ -10,6 +10,7 @@ from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.kube.errors import AlreadyExists, Conflict, Gone, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from tests.component.world import job
 from tests.support.apiserver import Answer, ApiServer, Cut, too_many_requests
 
 
@@ -54,10 +55,8 @@ async def test_a_list_comes_in_pages_that_hold_everything_once(client):
 
 
 async def test_a_status_written_over_a_newer_version_conflicts(client, api_server):
-    job = api_server.create(
-        JOBS.plural, {"metadata": {"name": "train"}, "spec": {"replicaSpecs": {"worker": {"template": {}}}}}
-    )
-    stale = {"metadata": {"resourceVersion": job["metadata"]["resourceVersion"]}, "status": {"phase": "Pending"}}
+    made = api_server.create(JOBS.plural, job())
+    stale = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "status": {"phase": "Pending"}}
     await client.patch_status(JOBS, "default", "train", stale)
     with pytest.raises(Conflict):
         await client.patch_status(JOBS, "default", "train", {**stale, "status": {"phase": "Running"}})

@@ -111,7 +111,7 @@ async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiS
         assert counted(second, "dtj_restarts_total", cause="UserError") is None
         kubelet.exit("train-worker-0", 0)
         await until(lambda: condition(api_server, "Succeeded")[0] == "True")
-        assert counted(second, "dtj_jobs_succeeded_total") == 1
+        await until(lambda: counted(second, "dtj_jobs_succeeded_total") == 1)
         assert counted(second, "dtj_jobs", phase="Succeeded") == 1
         assert counted(second, "dtj_jobs", phase="Running") == 0
     async with operating(api_server) as third:

@@ -60,9 +60,9 @@ class CustomSchema:
         _default(body, top)
         obj |= body
         causes: list[Cause] = []
-        _validate(body, top, "", causes)
+        _validate(obj, self.root, "", causes)
         if not causes:
-            causes = self.rules.broken(obj, old)
+            causes = list(self.rules.broken(obj, old))
         if causes:
             raise invalid(kind, new["metadata"]["name"], causes)
         return obj
