@@ -93,9 +93,9 @@ def test_a_uri_is_read_through_fsspec():
 
 
 def test_hdfs_goes_through_webhdfs():
-    assert files._by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
-    assert files._by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
-    assert files._by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
+    assert files.by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
+    assert files.by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
+    assert files.by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
 
 
 WRONG = {

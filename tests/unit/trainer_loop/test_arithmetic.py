@@ -12,6 +12,7 @@ from dtj_trainer.loop.learning_rate import factor
 from dtj_trainer.loop.length import Length, length
 from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
 from dtj_trainer.state import job_file
+from dtj_trainer.state.folder import folder
 from dtj_trainer.state.job_file import JobFile
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choice import choose
@@ -189,8 +190,8 @@ def a_job(**changes: object) -> JobFile:
         {"uid": "other"},
     ],
 )
-def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes, tmp_path):
-    job_file.check(a_job(), a_job(**changes), tmp_path)
+def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes):
+    job_file.check(a_job(), a_job(**changes), "here")
 
 
 @pytest.mark.parametrize(
@@ -201,14 +202,15 @@ def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes, tmp
         ({"global_batch": 48, "global_batch_given": 48}, "global_batch_size 24 and this job has 48"),
     ],
 )
-def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words, tmp_path):
+def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words):
     with pytest.raises(PreflightFailed, match=words):
-        job_file.check(a_job(), a_job(**changes), tmp_path)
+        job_file.check(a_job(), a_job(**changes), "here")
 
 
 def test_a_job_file_is_read_as_it_was_written(tmp_path):
-    assert job_file.read(tmp_path) is None
-    job_file.write(tmp_path, a_job())
-    assert job_file.read(tmp_path) == a_job()
-    (tmp_path / job_file.NAME).write_text("{")
-    assert job_file.read(tmp_path) is None
+    place, file = folder(str(tmp_path)), tmp_path / job_file.NAME
+    assert job_file.read(place) is None
+    file.write_text(job_file.text(a_job()))
+    assert job_file.read(place) == a_job()
+    file.write_text("{")
+    assert job_file.read(place) is None

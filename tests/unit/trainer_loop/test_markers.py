@@ -1,16 +1,21 @@
 """Who may write, and that all is done."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.files import write_whole
-from dtj_trainer.state.markers import Done, Owner, finish, finished
+from dtj_trainer.state.folder import folder, write_json
+from dtj_trainer.state.markers import Done, Owner, finished
+
+
+def owner(directory: Path, uid: str, attempt: int) -> Owner:
+    return Owner(folder(str(directory)), uid, attempt)
 
 
 def test_a_later_attempt_fences_the_earlier_one(tmp_path):
-    old, new = Owner(tmp_path, "u", 1), Owner(tmp_path, "u", 2)
+    old, new = owner(tmp_path, "u", 1), owner(tmp_path, "u", 2)
     old.claim()
     old.check()
     new.claim()
@@ -21,8 +26,23 @@ def test_a_later_attempt_fences_the_earlier_one(tmp_path):
     new.check()
 
 
+def test_a_writer_that_slept_after_its_last_look_has_nothing_left_to_move(tmp_path):
+    old, new = owner(tmp_path, "u", 1), owner(tmp_path, "u", 2)
+    old.claim()
+    (tmp_path / "ckpt-1.index").write_text("kept")
+    with old.place.aside("1-2") as aside:
+        (aside.path / "checkpoint").write_text("late")
+        aside.ready(["checkpoint"])
+        old.check()
+        new.claim()
+        with pytest.raises(FileNotFoundError):
+            aside.move(["checkpoint"])
+        aside.drop(["ckpt-1.index"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-1.index", "owner.json"]
+
+
 def test_another_jobs_directory_is_taken_over_and_then_belongs_to_one(tmp_path):
-    before, after = Owner(tmp_path, "a", 9), Owner(tmp_path, "b", 1)
+    before, after = owner(tmp_path, "a", 9), owner(tmp_path, "b", 1)
     before.claim()
     after.claim()
     with pytest.raises(Fenced, match="now written by another job"):
@@ -32,20 +52,20 @@ def test_another_jobs_directory_is_taken_over_and_then_belongs_to_one(tmp_path):
 def test_only_this_jobs_end_counts(tmp_path):
     assert finished("", "u") is None
     assert finished(str(tmp_path), "u") is None
-    finish(str(tmp_path), "u", Done(7, {"loss": 0.5}))
+    owner(tmp_path, "u", 1).finish(Done(7, {"loss": 0.5}))
     assert finished(str(tmp_path), "u") == Done(7, {"loss": 0.5})
     assert finished(str(tmp_path), "other") is None
 
 
 def test_a_small_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "note"
-    write_whole(path, "old")
+    place = folder(str(tmp_path))
+    write_json(place, "note", {"old": 1})
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+        write_json(place, "note", {"new": 1})
+    assert (tmp_path / "note").read_text() == '{\n "old": 1\n}\n'
+    assert list(tmp_path.iterdir()) == [tmp_path / "note"]

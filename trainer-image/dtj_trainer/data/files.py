@@ -127,7 +127,7 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     import fsspec
 
     with reading(uri):
-        system, path = fsspec.core.url_to_fs(_by_webhdfs(uri), **storage)
+        system, path = fsspec.core.url_to_fs(by_webhdfs(uri), **storage)
         if any(sign in path for sign in "*?["):
             matching = sorted(system.glob(path))
             if not matching:
@@ -150,7 +150,7 @@ def _name(uri: str, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{path}" if in_hdfs else f"{parts.scheme}://{path.lstrip('/')}"
 
 
-def _by_webhdfs(uri: str) -> str:
+def by_webhdfs(uri: str) -> str:
     """hdfs:// is read through the NameNode's HTTP interface, which needs no Hadoop and no Java here."""
     parts = urlsplit(uri)
     if parts.scheme != "hdfs":

@@ -2,19 +2,22 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.loop.ending import ending
+from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
-from dtj_trainer.running import Session
+from dtj_trainer.running import Session, calm
+from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.markers import Owner
+from dtj_trainer.state.folder import folder
+from dtj_trainer.state.markers import Done, Owner
 
 LOOK_SECONDS = 0.2
 AHEAD_SECONDS = 1.0
@@ -28,6 +31,7 @@ class Job:
         self._session = session
         self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
         self._reported = (0, time.monotonic())
+        self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
         self._looked_at = 0.0
         self._leave_at: int | None = None
@@ -52,6 +56,8 @@ class Job:
             Preempted: asked to leave; the state of this step is saved.
             PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
+        calm()
+        self.checkpoints.look()
         before, since = self._reported
         now = time.monotonic()
         self._reported = (step, now)
@@ -59,10 +65,16 @@ class Job:
             self._seconds_per_step = (now - since) / (step - before)
         numbers = {name: float(value) for name, value in metrics.items()}
         shown = None if loss is None else float(loss)
+        self._metrics = numbers if shown is None else {"loss": shown, **numbers}
         self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
         self._events.write(step, {"loss": shown, **numbers})
         if self._last_step(step, now) == step:
             self._leave(step)
+
+    def finish(self) -> None:
+        """The program has trained to its end: the last reported step and its numbers are the job's."""
+        self._events.close()
+        self.checkpoints.finish(self._reported[0], self._metrics)
 
     def _last_step(self, step: int, now: float) -> int | None:
         """The step after which everybody leaves; None while nobody was asked to.
@@ -83,6 +95,8 @@ class Job:
         return self._leave_at
 
     def _leave(self, step: int) -> None:
+        self._session.link.phase("save")
+        self._events.close()
         if not self.checkpoints.save_again(step):
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._session.board.barrier()
@@ -95,57 +109,91 @@ class SharedCheckpoints:
     def __init__(self, session: Session) -> None:
         settings = session.environment.checkpoint
         self._session = session
-        self._owner = None
-        if settings.directory and session.is_chief:
-            self._owner = Owner(Path(settings.directory), session.environment.uid, session.environment.attempt)
-        self._files = Checkpoints(settings.directory, settings.keep, self._owner)
+        self._identity = identity(session, feed.Batches(None, None), session.seed or 0, 1)
+        self._owner: Owner | None = None
         self._enabled = bool(settings.directory)
         self._objects: dict[str, Any] = {}
+        self._begun: int | None = None
+        if not self._enabled:
+            return
+        if session.is_chief:
+            self._owner = Owner(folder(settings.directory), session.environment.uid, session.environment.attempt)
+        self._files = Checkpoints(settings.directory, settings.keep, self._owner)
         if self._owner is not None:
             self._files.claim()
 
     @property
     def saved_step(self) -> int | None:
-        """The newest step saved or restored by this process."""
-        return self._files.saved_step
+        """The newest step saved or restored by this process; a save that still goes on does not count."""
+        return self._files.saved_step if self._enabled else None
 
     def restore(self, **objects: Any) -> int | None:
-        """Restore the newest checkpoint into trackables, on every process; its step, or None without one."""
+        """Restore the newest checkpoint into trackables, on every process; its step, or None without one.
+
+        Raises:
+            PreflightFailed: the checkpoint is of another model or another kind of job.
+        """
         self._objects = objects
         if not self._enabled:
             return None
+        before = job_file.read(self._files.place)
         name = self._session.board.from_chief(self._files.latest())
         if not name:
             return None
+        if before is not None:
+            job_file.check(before, self._identity, self._files.place.name)
         self._files.await_visible(name)
         self._files.restore(name, objects)
-        return self._files.saved_step
+        self._begun = self._files.saved_step
+        return self._begun
 
     def save(self, step: int, **objects: Any) -> None:
-        """Save trackables as the checkpoint of `step`; every process has to call it."""
+        """Begin to save trackables as the checkpoint of `step`; every process has to call it.
+
+        The values are those of now; what takes time goes on beside the program, and what goes wrong there is raised by
+        the next `save` or `report`, or at the end of the session.
+        """
         self._objects = objects
         if not self._enabled:
             return
-        self._session.link.phase("save")
-        started = time.monotonic()
-        self._files.save(step, objects, lambda _: None)
-        if self._owner is not None:
-            self._session.link.checkpoint(step, time.monotonic() - started)
-        self._session.link.phase("train")
+        link, started = self._session.link, time.monotonic()
+        link.phase("save")
+        self._begun = step
+        notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
+        self._files.save(step, objects, notes, lambda: link.checkpoint(step, time.monotonic() - started))
+        link.phase("train")
 
     def save_again(self, step: int) -> bool:
-        """Save what was last restored or saved, as of `step`; False where that is not possible."""
+        """Save what was last restored or saved, as of `step`, to the end; False where that is not possible."""
         if not self._enabled or not self._objects:
             return False
-        if self.saved_step != step:
+        if self._begun != step:
             self.save(step, **self._objects)
+        self._files.wait()
         return True
+
+    def look(self) -> None:
+        """Raise what went wrong in a save."""
+        if self._enabled:
+            self._files.look()
+
+    def finish(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Wait for the last save, and leave the note that the job is done."""
+        if self._enabled:
+            self._files.wait()
+        if self._owner is not None:
+            self._owner.finish(Done(max(step, self._begun or 0), metrics))
 
 
 @contextmanager
 def session() -> Iterator[Job]:
-    """Everything prepared: TF_CONFIG read, peers up, strategy chosen, built and made the default."""
+    """Everything prepared: TF_CONFIG read, peers up, strategy chosen, built and made the default.
+
+    At its end the job is done: started again, it ends at once.
+    """
     prepared = running.ensure(prepared=True)
     with ending(prepared):
-        yield Job(prepared)
+        job = Job(prepared)
+        yield job
+        job.finish()
         prepared.board.barrier()

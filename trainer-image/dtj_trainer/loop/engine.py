@@ -89,11 +89,12 @@ class _Run:
             while self.position.step < loop.length.total and not self.stopped:
                 self._call()
         finally:
-            self.events.flush()
+            self.events.close()
         return self.position, self.metrics
 
     def _call(self) -> None:
         loop, link = self.loop, self.session.link
+        loop.keeper.look()
         if self.session.workers == 1 and link.preempted.is_set():
             self._leave()
         steps = self._steps()
@@ -212,6 +213,8 @@ class _Run:
         if not self.loop.keeper.directory or step == 0:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._save()
+        self.session.link.phase("save")
+        self.loop.keeper.wait()
         if self.session.workers > 1:
             self.session.board.barrier()
         raise Preempted(f"asked to leave; saved step {step}")

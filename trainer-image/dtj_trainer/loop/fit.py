@@ -117,6 +117,7 @@ def conclude(
     session.link.phase("save")
     loop.trainee.settle()
     loop.keeper.save(position, loop.length.epoch(position.step))
+    loop.keeper.wait()
     if export is not None and session.is_chief:
         model.export(export, verbose=False)
     loop.keeper.finish(position, metrics)

@@ -5,12 +5,11 @@ It works beside the job, on one device, and writes nothing but its own summaries
 
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.observe.events import Events
 from dtj_trainer.running import Session
-from dtj_trainer.state.files import read_json, write_json
+from dtj_trainer.state.folder import folder, read_json, write_json
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.markers import finished
 
@@ -27,10 +26,11 @@ class SideCar:
         self._session = session
         self._keeper = keeper
         self._evaluate = evaluate
-        self._directory = Path(session.environment.checkpoint.logs) / "eval"
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self._events = Events(str(self._directory))
-        note = read_json(self._directory / SEEN) or {}
+        logs = f"{session.environment.checkpoint.logs}/eval"
+        self._place = folder(logs)
+        self._place.make()
+        self._events = Events(logs)
+        note = read_json(self._place, SEEN) or {}
         same_job = note.get("uid", "") == session.environment.uid
         self._seen: dict[int, Mapping[str, float]] = (
             {int(step): found for step, found in dict(note.get("steps") or {}).items()} if same_job else {}
@@ -50,6 +50,7 @@ class SideCar:
                 if step not in self._seen:
                     self._look(step, name)
             if done is not None and (done.step in self._seen or not self._keeper.has(done.step)):
+                self._events.close()
                 return done.step, self._seen.get(done.step, {})
             if link.preempted.wait(POLL_SECONDS):
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
@@ -65,7 +66,7 @@ class SideCar:
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}
-        write_json(self._directory / SEEN, {"uid": self._session.environment.uid, "steps": steps})
+        write_json(self._place, SEEN, {"uid": self._session.environment.uid, "steps": steps})
         self._events.write(step, metrics)
         self._events.flush()
         link.progress(step, steps=1, seconds=seconds, loss=metrics.get("val_loss"), metrics=metrics)

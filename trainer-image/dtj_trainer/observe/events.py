@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from dtj_trainer.observe.logs import Logs
+
 FLUSH_SECONDS = 2.0
 
 
@@ -17,7 +19,8 @@ class Events:
             return
         import tensorflow as tf
 
-        self._writer = tf.summary.create_file_writer(directory)
+        self._logs = Logs(directory)
+        self._writer = tf.summary.create_file_writer(str(self._logs.path))
         plugin = tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars")
         self._metadata = tf.compat.v1.SummaryMetadata(plugin_data=plugin)
 
@@ -38,3 +41,10 @@ class Events:
         if self._writer is not None:
             self._writer.flush()
             self._flushed = time.monotonic()
+            self._logs.look()
+
+    def close(self) -> None:
+        """Everything that was written is where it belongs."""
+        if self._writer is not None:
+            self._writer.flush()
+            self._logs.close()

@@ -1,22 +1,24 @@
-"""Checkpoints of TensorFlow objects in a directory: written aside, then made visible in one rename.
+"""Checkpoints of TensorFlow objects in a folder: made aside, then moved in, the file `checkpoint` last.
 
-A checkpoint is visible when the file `checkpoint` names it; everything before that may be cut off at any moment.
+A checkpoint is visible when the file `checkpoint` names it; everything before that may be cut off at any moment. The
+values are taken on the training's thread, and written and moved beside it.
 """
 
-import contextlib
 import errno
-import os
 import re
-import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed, TrainerError, UserError
 from dtj_trainer.failures import classify
-from dtj_trainer.state.files import flush, write_whole
+from dtj_trainer.state import snapshot
+from dtj_trainer.state.background import Background
+from dtj_trainer.state.folder import Aside, folder
 from dtj_trainer.state.markers import Owner
 from dtj_trainer.strategy import first_values
 
@@ -25,15 +27,20 @@ VISIBLE_SECONDS = 20.0
 _NAME = re.compile(r"^ckpt-(\d+)$")
 _LISTED = re.compile(r'^(?:all_)?model_checkpoint_paths?: "([^"]+)"$', re.MULTILINE)
 
+Notes = Mapping[str, str]
+"""Small files that stand beside a checkpoint, by name; they appear just before it."""
+
 
 class Checkpoints:
-    """The checkpoints in `directory`. Only a process with an owner's claim commits; others write into a scratch."""
+    """The checkpoints in `directory`, a path or a URI. Only a process with an owner's claim writes."""
 
     def __init__(self, directory: str, keep: int, owner: Owner | None) -> None:
-        self.directory = Path(directory)
+        self.place = folder(directory)
         self.keep = keep
         self.owner = owner
         self.saved_step: int | None = None
+        """The newest step that is saved, or restored."""
+        self._background = Background()
 
     def claim(self) -> None:
         """Become the writer, and clear away what writers before left half done.
@@ -44,37 +51,35 @@ class Checkpoints:
         """
         assert self.owner is not None
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.place.make()
             self.owner.claim()
         except OSError as error:
             raise PreflightFailed(
-                f"the checkpoint directory {self.directory} cannot be written ({error.strerror or error}); "
+                f"the checkpoint directory {self.place.name} cannot be written ({error.strerror or error}); "
                 "mount a writable volume there, or set another directory"
             ) from error
-        for left in self.directory.glob(".writing-*"):
-            shutil.rmtree(left, ignore_errors=True)
 
     def latest(self) -> str:
         """Name of the newest whole checkpoint; empty if there is none."""
-        return next((name for name in self._visible() if self._is_whole(name)), "")
+        there = self.place.names()
+        return next((name for name in self._visible() if _is_whole(name, there)), "")
 
     def kept(self) -> list[tuple[int, str]]:
         """Step and name of every whole checkpoint, the oldest first."""
+        there = self.place.names()
         found = [(int(match[1]), name) for name in self._visible() if (match := _NAME.match(name))]
-        return sorted((step, name) for step, name in found if self._is_whole(name))
+        return sorted((step, name) for step, name in found if _is_whole(name, there))
 
     def await_visible(self, name: str) -> None:
         """Wait until this process sees what the chief sees: network file systems cache listings."""
         deadline = time.monotonic() + VISIBLE_SECONDS
-        while not self._is_whole(name):
+        while not _is_whole(name, self.place.names()):
             if time.monotonic() > deadline:
                 raise PreflightFailed(
-                    f"the chief resumes from {self.directory / name} and this process cannot see it; "
+                    f"the chief resumes from {self.place.name}/{name} and this process cannot see it; "
                     "mount the same volume in every replica"
                 )
             time.sleep(0.05)
-            with contextlib.suppress(OSError):
-                os.listdir(self.directory)  # noqa: PTH208 - asks the server anew
 
     def restore(self, name: str, objects: Mapping[str, Any]) -> None:
         """Put the values of a checkpoint into `objects`, all of them.
@@ -84,98 +89,132 @@ class Checkpoints:
         """
         import tensorflow as tf
 
-        prefix = str(self.directory / name)
         checkpoint = tf.train.Checkpoint(**objects)
-        try:
-            checkpoint.read(prefix).assert_existing_objects_matched()
-        except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
-            raise PreflightFailed(
-                f"the checkpoint {prefix} is of another model ({_first_line(error)}); "
-                "use the model that wrote it, or another checkpoint directory"
-            ) from error
+        with self.place.fetched(name) as prefix:
+            try:
+                checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
+            except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
+                raise PreflightFailed(
+                    f"the checkpoint {self.place.name}/{name} is of another model ({_first_line(error)}); "
+                    "use the model that wrote it, or another checkpoint directory"
+                ) from error
         first_values.known(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
         found = _NAME.match(name)
         self.saved_step = int(found[1]) if found else None
 
-    def save(self, step: int, objects: Mapping[str, Any], note: Callable[[Path], None]) -> None:
-        """Write the checkpoint of `step`; `note` writes what stands beside it, just before it becomes visible.
+    def save(self, step: int, objects: Mapping[str, Any], notes: Notes, complete: Callable[[], None]) -> None:
+        """Begin to save the present values as the checkpoint of `step`, after the save before it; `complete` is called
+        in another thread when all is done.
 
         Raises:
             Fenced: a newer attempt has taken over; nothing was changed.
             UserError: the disk is full.
         """
-        name = f"ckpt-{step}"
-        aside = self._aside(step)
+        self.wait()
+        writing = None if _on_servers() else snapshot.take(objects)
+        if self.owner is None:
+            if writing is None:
+                self._take_part(objects)
+            return
+        with ExitStack() as stack:
+            aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
+            if writing is None:
+                with self._explained():
+                    self._write(aside.path / f"ckpt-{step}", objects)
+            self._background.start(partial(self._end, stack.pop_all(), aside, step, writing, notes, complete))
+
+    def wait(self) -> None:
+        """Return when the last save is complete; raises what went wrong in it."""
+        self._background.wait()
+
+    def look(self) -> None:
+        """Raise what went wrong in the last save, if it has ended."""
+        self._background.look()
+
+    def _end(
+        self,
+        stack: ExitStack,
+        aside: Aside,
+        step: int,
+        writing: snapshot.Writing | None,
+        notes: Notes,
+        complete: Callable[[], None],
+    ) -> None:
+        """What is left of a save when the values are taken."""
+        with stack, self._explained():
+            if writing is not None:
+                writing(aside.path / f"ckpt-{step}")
+            self._commit(aside, f"ckpt-{step}", notes)
+        self.saved_step = step
+        complete()
+
+    def _commit(self, aside: Aside, name: str, notes: Notes) -> None:
+        assert self.owner is not None
+        parts = sorted((path.name for path in aside.path.glob(f"{name}.*")), key=lambda part: part.endswith(".index"))
+        there = self.place.names()
+        kept = [name, *(other for other in self._visible() if other != name)][: self.keep]
+        lines = [f'model_checkpoint_path: "{name}"', *(f'all_model_checkpoint_paths: "{k}"' for k in reversed(kept))]
+        for beside, text in {**notes, INDEX: "\n".join(lines) + "\n"}.items():
+            (aside.path / beside).write_text(text, encoding="utf-8")
+        aside.ready([*parts, *notes, INDEX])
+        self.owner.check()
+        aside.move([*parts, *notes])
+        aside.move([INDEX])
+        aside.drop([each for each in there if _NAME.match(stem := each.split(".", 1)[0]) and stem not in kept])
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise what really happened, where that is known."""
         try:
-            self._write(aside / name, objects)
-            if self.owner is not None:
-                self._commit(aside, name, note)
+            yield
         except TrainerError:
             raise
         except Exception as error:
-            self._explain(error)
+            if self.owner is not None:
+                self.owner.check()
+            if _disk_is_full(error):
+                raise UserError(
+                    f"the disk of {self.place.name} is full, no checkpoint could be saved; "
+                    "free space or use a larger volume"
+                ) from error
             raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-        self.saved_step = step
 
-    def _explain(self, error: Exception) -> None:
-        """Raise what really happened, where that is known."""
-        if self.owner is not None:
-            self.owner.check()
-        if _disk_is_full(error):
-            raise UserError(
-                f"the disk of {self.directory} is full, no checkpoint could be saved; free space or use a larger volume"
-            ) from error
-
-    def _aside(self, step: int) -> Path:
-        if self.owner is None:
-            return Path(tempfile.mkdtemp(prefix="dtj-checkpoint-"))
-        aside = self.directory / f".writing-{self.owner.attempt}-{os.getpid()}-{step}"
-        aside.mkdir(parents=True, exist_ok=True)
-        return aside
-
-    @staticmethod
-    def _write(prefix: Path, objects: Mapping[str, Any]) -> None:
+    def _write(self, prefix: Path, objects: Mapping[str, Any]) -> None:
         import tensorflow as tf
 
-        tf.train.Checkpoint(**objects).write(str(prefix))
+        tf.train.Checkpoint(**objects).write(str(prefix), self._options())
 
-    def _commit(self, aside: Path, name: str, note: Callable[[Path], None]) -> None:
-        assert self.owner is not None
-        parts = sorted(aside.glob(f"{name}.*"), key=lambda part: part.suffix == ".index")
-        for part in parts:
-            flush(part)
-        self.owner.check()
-        for part in parts:
-            part.replace(self.directory / part.name)
-        flush(self.directory)
-        note(self.directory)
-        kept = [name, *(other for other in self._visible() if other != name)][: self.keep]
-        lines = [f'model_checkpoint_path: "{name}"', *(f'all_model_checkpoint_paths: "{k}"' for k in reversed(kept))]
-        write_whole(self.directory / INDEX, "\n".join(lines) + "\n")
-        self._prune(kept)
+    def _take_part(self, objects: Mapping[str, Any]) -> None:
+        """Read what a save reads, with the others, for nobody."""
+        with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
+            self._write(Path(path) / "ckpt", objects)
 
-    def _prune(self, kept: list[str]) -> None:
-        for path in self.directory.glob("ckpt-*"):
-            stem = path.name.split(".", 1)[0]
-            if _NAME.match(stem) and stem not in kept:
-                with contextlib.suppress(OSError):
-                    path.unlink()
+    def _options(self) -> Any:
+        """Servers write and read their part of a shared directory themselves; elsewhere the coordinator does."""
+        import tensorflow as tf
+
+        if self.place.shared or not _on_servers():
+            return None
+        return tf.train.CheckpointOptions(experimental_io_device=tf.config.list_logical_devices("CPU")[0].name)
 
     def _visible(self) -> list[str]:
         """Names that the file `checkpoint` lists, the newest first."""
-        try:
-            listed = _LISTED.findall((self.directory / INDEX).read_text(encoding="utf-8"))
-        except OSError:
-            return []
+        listed = _LISTED.findall(self.place.read(INDEX) or "")
         if not listed:
             return []
         newest, *others = (Path(path).name for path in listed)
         return [newest, *(name for name in reversed(others) if name != newest)]
 
-    def _is_whole(self, name: str) -> bool:
-        return (self.directory / f"{name}.index").exists() and any(self.directory.glob(f"{name}.data-*"))
+
+def _is_whole(name: str, there: Sequence[str]) -> bool:
+    return f"{name}.index" in there and any(each.startswith(f"{name}.data-") for each in there)
+
+
+def _on_servers() -> bool:
+    """Whether variables live in other processes, and need not fit into this one."""
+    import tensorflow as tf
+
+    return isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy)
 
 
 def _disk_is_full(error: Exception) -> bool:

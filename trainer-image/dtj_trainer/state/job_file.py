@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.state.files import read_json, write_json
+from dtj_trainer.state.folder import Folder, json_text, read_json
 from dtj_trainer.strategy.choice import FAMILIES
 
 NAME = "job.json"
@@ -32,19 +31,19 @@ class JobFile:
     versions: Mapping[str, str]
 
 
-def write(directory: Path, job: JobFile) -> None:
-    write_json(directory / NAME, asdict(job))
+def text(job: JobFile) -> str:
+    return json_text(asdict(job))
 
 
-def read(directory: Path) -> JobFile | None:
-    told = read_json(directory / NAME)
+def read(place: Folder) -> JobFile | None:
+    told = read_json(place, NAME)
     if told is None:
         return None
     names = [field.name for field in fields(JobFile)]
     return JobFile(**{name: told[name] for name in names}) if all(name in told for name in names) else None
 
 
-def check(before: JobFile, now: JobFile, directory: Path) -> None:
+def check(before: JobFile, now: JobFile, directory: str) -> None:
     """Refuse to go on from `before` where that would silently train something else.
 
     The number of replicas may change, and so may strategies within a family.

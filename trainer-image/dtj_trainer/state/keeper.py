@@ -2,15 +2,16 @@
 
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
+from dtj_trainer.state.folder import folder
 from dtj_trainer.state.job_file import JobFile
-from dtj_trainer.state.markers import Done, Owner, finish
+from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.state.position import Position
 
 
@@ -25,12 +26,13 @@ class Keeper:
         self._objects = objects
         self._identity = identity
         self._saved_at = time.monotonic()
-        owner = None
-        if self.directory and session.is_chief:
-            owner = Owner(Path(self.directory), session.environment.uid, session.environment.attempt)
-        self._checkpoints = Checkpoints(self.directory, settings.keep, owner)
-        self.owner = owner
+        self._begun: int | None = None
+        """The newest step whose save has begun, or that was restored."""
+        self.owner: Owner | None = None
         if self.directory:
+            if session.is_chief:
+                self.owner = Owner(folder(self.directory), session.environment.uid, session.environment.attempt)
+            self._checkpoints = Checkpoints(self.directory, settings.keep, self.owner)
             self._held = _Held()
 
     def resume(self) -> Position | None:
@@ -44,15 +46,16 @@ class Keeper:
             return None
         if self.owner is not None:
             self._checkpoints.claim()
-        before = job_file.read(Path(self.directory))
+        before = job_file.read(self._checkpoints.place)
         name = self._session.board.from_chief(self._checkpoints.latest())
         if not name:
             return None
         if before is not None:
-            job_file.check(before, self._identity, Path(self.directory))
+            job_file.check(before, self._identity, self.directory)
         self._checkpoints.await_visible(name)
         self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
+        self._begun = self._checkpoints.saved_step
         return self._held.place
 
     def kept(self) -> list[tuple[int, str]]:
@@ -96,36 +99,43 @@ class Keeper:
         return time.monotonic() - self._saved_at >= self._settings.every_seconds
 
     def save(self, place: Position, epoch: int) -> None:
-        """Save, on the chief; on the others only where their variables take part in saving.
+        """Begin to save, on the chief; on the others only where their variables take part in saving.
 
         Raises:
             Fenced: a newer attempt has taken over.
             UserError: the disk is full.
         """
-        if not self.directory or self._checkpoints.saved_step == place.step:
+        if not self.directory or self._begun == place.step:
             return
-        started = time.monotonic()
-        if self.owner is not None or _saved_by_all(self._objects):
-            self._held.place = place
-            self._checkpoints.save(
-                place.step,
-                {**self._objects, **self._held.objects()},
-                lambda folder: job_file.write(folder, self._note(place, epoch)),
-            )
-        self._checkpoints.saved_step = place.step
-        self._saved_at = time.monotonic()
-        if self.owner is not None:
-            self._session.link.checkpoint(place.step, self._saved_at - started)
+        started = self._saved_at = time.monotonic()
+        self._begun = place.step
+        if self.owner is None and not _saved_by_all(self._objects):
+            return
+        self._held.place = place
+        notes = {job_file.NAME: job_file.text(self._note(place, epoch))}
+        objects = {**self._objects, **self._held.objects()}
+
+        def complete() -> None:
+            self._session.link.checkpoint(place.step, time.monotonic() - started)
+
+        self._checkpoints.save(place.step, objects, notes, complete)
+
+    def look(self) -> None:
+        """Raise what went wrong in the last save, if it has ended."""
+        if self.directory:
+            self._checkpoints.look()
+
+    def wait(self) -> None:
+        """Return when the last save is complete; raises what went wrong in it."""
+        if self.directory:
+            self._checkpoints.wait()
 
     def finish(self, place: Position, metrics: Mapping[str, float]) -> None:
         """Leave the note that the job is done."""
         if self.owner is not None:
-            self.owner.check()
-            finish(self.directory, self.owner.uid, Done(place.step, metrics))
+            self.owner.finish(Done(place.step, metrics))
 
     def _note(self, place: Position, epoch: int) -> JobFile:
-        from dataclasses import replace
-
         return replace(self._identity, step=place.step, epoch=epoch, examples=place.examples)
 
 

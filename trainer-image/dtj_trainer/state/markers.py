@@ -3,10 +3,9 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.files import read_json, write_json
+from dtj_trainer.state.folder import Folder, folder, json_text, read_json, write_json
 
 OWNER = "owner.json"
 DONE = "done.json"
@@ -22,17 +21,11 @@ class Done:
 
 def finished(directory: str, uid: str) -> Done | None:
     """How this very job ended, if it has; another job's end is not ours."""
-    note = read_json(Path(directory) / DONE) if directory else None
+    note = read_json(folder(directory), DONE) if directory else None
     if note is None or note.get("uid", "") != uid:
         return None
     metrics = note.get("metrics")
     return Done(int(note.get("step") or 0), metrics if isinstance(metrics, dict) else {})
-
-
-def finish(directory: str, uid: str, done: Done) -> None:
-    """Leave the note that the job is done."""
-    metrics = dict(done.metrics)
-    write_json(Path(directory) / DONE, {"uid": uid, "step": done.step, "metrics": metrics, "time": time.time()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,37 +36,51 @@ class Owner:
     commits anything.
     """
 
-    directory: Path
+    place: Folder
     uid: str
     attempt: int
 
     def claim(self) -> None:
-        """Become the writer.
+        """Become the writer, and take from writers before what they have left aside.
 
         Raises:
             Fenced: a newer attempt of this job is the writer already.
         """
-        note = read_json(self.directory / OWNER)
+        note = read_json(self.place, OWNER)
         if note is not None and note.get("uid", "") == self.uid:
             self._refuse(int(note.get("attempt") or 0))
-        write_json(self.directory / OWNER, {"uid": self.uid, "attempt": self.attempt, "claimed": time.time()})
+        write_json(self.place, OWNER, {"uid": self.uid, "attempt": self.attempt, "claimed": time.time()})
+        self.place.clear()
 
     def check(self) -> None:
-        """Go on only while the claim holds; call it before every commit.
+        """Go on only while the claim holds; call it before every commit, when all of it lies aside.
 
         Raises:
             Fenced: a newer attempt, or another job, has claimed the directory since.
         """
-        note = read_json(self.directory / OWNER)
+        note = read_json(self.place, OWNER)
         if note is None:
             return
         if note.get("uid", "") != self.uid:
             raise Fenced(
-                f"{self.directory} is now written by another job ({note.get('uid') or 'without UID'}); "
+                f"{self.place.name} is now written by another job ({note.get('uid') or 'without UID'}); "
                 "give each job a checkpoint directory of its own"
             )
         self._refuse(int(note.get("attempt") or 0))
 
+    def finish(self, done: Done) -> None:
+        """Leave the note that the job is done.
+
+        Raises:
+            Fenced: as check.
+        """
+        note = {"uid": self.uid, "step": done.step, "metrics": dict(done.metrics), "time": time.time()}
+        with self.place.aside(DONE) as aside:
+            (aside.path / DONE).write_text(json_text(note), encoding="utf-8")
+            aside.ready([DONE])
+            self.check()
+            aside.move([DONE])
+
     def _refuse(self, attempt: int) -> None:
         if attempt > self.attempt:
-            raise Fenced(f"attempt {attempt} of this job owns {self.directory}; attempt {self.attempt} writes no more")
+            raise Fenced(f"attempt {attempt} of this job owns {self.place.name}; attempt {self.attempt} writes no more")

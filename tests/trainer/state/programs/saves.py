@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.files import write_json
+from dtj_trainer.state.folder import folder
 from dtj_trainer.state.markers import Owner
 
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "os.link", "os.truncate"}
@@ -33,20 +33,26 @@ class Life:
                 raise Dead
 
 
-def note(folder: Path) -> None:
-    write_json(folder / "job.json", {"step": int(value.numpy())})
+def save(step: int) -> None:
+    writer.save(step, objects, {"job.json": json.dumps({"step": step})}, lambda: None)
+    value.assign(-2)  # what is trained on while the save goes on is not in it
+    writer.wait()
+
+
+def owner(attempt: int) -> Owner:
+    return Owner(folder(str(directory)), "u", attempt)
 
 
 directory = Path(sys.argv[1])
 value = tf.Variable(0, dtype=tf.int64)
 large = tf.Variable(tf.zeros([int(sys.argv[2])]))
 objects = {"value": value, "large": large}
-writer = Checkpoints(str(directory), 2, Owner(directory, "u", 1))
+writer = Checkpoints(str(directory), 2, owner(1))
 found: dict[str, object] = {}
 try:
     writer.claim()
     value.assign(1)
-    writer.save(1, objects, note)
+    save(1)
 except TrainerError as error:
     found["message"], found["class"], found["code"] = error.message, str(error.exit_class), error.exit_code
 else:
@@ -58,7 +64,7 @@ else:
         value.assign(step + 1)
         life.left, died = len(survived), False
         try:
-            writer.save(step + 1, objects, note)
+            save(step + 1)
         except Dead:
             died = True
         life.left = sys.maxsize
@@ -72,7 +78,7 @@ else:
         survived.append(int(value.numpy()))
         step = int(value.numpy())
         if died:
-            writer = Checkpoints(str(directory), 2, Owner(directory, "u", len(survived) + 1))
+            writer = Checkpoints(str(directory), 2, owner(len(survived) + 1))
             writer.claim()
     found["operations"] = len(survived) - 1
     found["left"] = sorted(path.name for path in directory.iterdir())

@@ -1,0 +1,82 @@
+"""A directory on a disk of this machine, or on a volume that every pod mounts."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dtj_trainer.state.folder import ASIDE
+
+
+class LocalFolder:
+    """A Folder whose moves are renames."""
+
+    shared = True
+
+    def __init__(self, directory: str) -> None:
+        self.name = directory
+        self._path = Path(directory)
+
+    def make(self) -> None:
+        self._path.mkdir(parents=True, exist_ok=True)
+
+    def names(self) -> list[str]:
+        try:
+            return os.listdir(self._path)  # noqa: PTH208 - asks a network file system's server anew
+        except FileNotFoundError:
+            return []
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._path / name).read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    @contextlib.contextmanager
+    def aside(self, label: str) -> Iterator["_Aside"]:
+        path = self._path / f"{ASIDE}{os.getpid()}-{label}"
+        path.mkdir(parents=True, exist_ok=True)
+        try:
+            yield _Aside(path, self._path)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def clear(self) -> None:
+        for left in self._path.glob(f"{ASIDE}*"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def fetched(self, stem: str) -> Iterator[str]:
+        yield str(self._path / stem)
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    path: Path
+    folder: Path
+
+    def ready(self, names: Sequence[str]) -> None:
+        for name in names:
+            _flush(self.path / name)
+
+    def move(self, names: Sequence[str]) -> None:
+        for name in names:
+            (self.path / name).replace(self.folder / name)
+        with contextlib.suppress(OSError):  # not every file system can do this for a directory
+            _flush(self.folder)
+
+    def drop(self, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                (self.folder / name).replace(self.path / name)
+
+
+def _flush(path: Path) -> None:
+    """Bring a file or directory to disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

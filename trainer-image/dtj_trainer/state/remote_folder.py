@@ -1,0 +1,166 @@
+"""A place behind a URI that fsspec knows: an object store, or HDFS through its HTTP interface.
+
+Files are carried over under a name aside and then moved by the server: a rename on HDFS, a copy on object stores, both
+at once for whoever reads.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dtj_trainer.data.files import by_webhdfs
+from dtj_trainer.errors import PeerLost, PreflightFailed
+from dtj_trainer.state.folder import ASIDE
+
+ATTEMPTS = 5
+"""Tries of one request; waits of 0.5, 1, 2 and 4 s between them."""
+FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
+
+_T = TypeVar("_T")
+
+
+class RemoteFolder:
+    """A Folder in a store that other processes reach by the same URI."""
+
+    shared = False
+
+    def __init__(self, uri: str) -> None:
+        self.name = uri.rstrip("/")
+        self._system, self._root = _connect(self.name)
+
+    def make(self) -> None:
+        self._ask(lambda: self._system.makedirs(self._root, exist_ok=True))
+
+    def names(self) -> list[str]:
+        self._system.invalidate_cache()
+        try:
+            found = self._ask(lambda: self._system.ls(self._root, detail=False))
+        except FileNotFoundError:
+            return []
+        return [path.rstrip("/").rsplit("/", 1)[-1] for path in found if path.rstrip("/") != self._root.rstrip("/")]
+
+    def read(self, name: str) -> str | None:
+        try:
+            return str(self._ask(lambda: self._system.cat_file(self._at(name))), "utf-8")
+        except FileNotFoundError:
+            return None
+
+    @contextlib.contextmanager
+    def aside(self, label: str) -> Iterator["_Aside"]:
+        place = f"{ASIDE}{os.uname().nodename}-{os.getpid()}-{label}"
+        with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
+            try:
+                yield _Aside(Path(path), self, place)
+            finally:
+                with contextlib.suppress(Exception):
+                    self._system.rm(self._at(place), recursive=True)
+
+    def clear(self) -> None:
+        for name in self.names():
+            if name.startswith(ASIDE):
+                with contextlib.suppress(FileNotFoundError):
+                    self._ask(partial(self._system.rm, self._at(name), recursive=True))
+
+    @contextlib.contextmanager
+    def fetched(self, stem: str) -> Iterator[str]:
+        path = tempfile.mkdtemp(prefix="dtj-state-")
+        try:
+            for name in self.names():
+                if name.startswith(f"{stem}."):
+                    with contextlib.suppress(FileNotFoundError):  # its writer has removed it meanwhile
+                        self.get(name, Path(path) / name)
+            yield str(Path(path) / stem)
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+    def get(self, name: str, path: Path) -> None:
+        self._ask(lambda: self._system.get_file(self._at(name), str(path)))
+
+    def put(self, path: Path, name: str) -> None:
+        self._ask(lambda: self._system.put_file(str(path), self._at(name)))
+
+    def move(self, old: str, new: str) -> None:
+        """Put `old` in the place of `new`, which may exist."""
+        source, target = self._at(old), self._at(new)
+        if self._system.protocol == "webhdfs" or "webhdfs" in self._system.protocol:
+            self._ask(lambda: self._rename(source, target))
+        else:
+            self._ask(lambda: self._system.cp_file(source, target))
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._ask(lambda: self._system.rm_file(self._at(name)))
+
+    def _at(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    def _rename(self, source: str, target: str) -> None:
+        """A rename that replaces: fsspec's own leaves an existing target as it is, and says nothing."""
+        self._system._call("RENAME", method="put", path=source, destination=target, renameoptions="OVERWRITE")  # noqa: SLF001
+
+    def _ask(self, request: Callable[[], _T]) -> _T:
+        """`request()`, tried again where a network is between.
+
+        Raises:
+            PeerLost: the store gives no answer, or a bad one, each time.
+        """
+        for attempt in range(ATTEMPTS):
+            try:
+                return request()
+            except FINAL:
+                raise
+            except Exception as error:
+                if attempt == ATTEMPTS - 1:
+                    raise PeerLost(
+                        f"the service that holds {self.name} fails ({_first_line(error)}); check that it runs, "
+                        "and its address"
+                    ) from error
+                time.sleep(0.5 * 2**attempt)
+        raise AssertionError
+
+
+@dataclass(frozen=True, slots=True)
+class _Aside:
+    path: Path
+    folder: RemoteFolder
+    place: str
+
+    def ready(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.folder.put(self.path / name, f"{self.place}/{name}")
+
+    def move(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.folder.move(f"{self.place}/{name}", name)
+
+    def drop(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.folder.remove(name)
+
+
+def _connect(uri: str) -> tuple[Any, str]:
+    """The file system of a URI, and the path in it.
+
+    Raises:
+        PreflightFailed: its driver is not installed, or the URI is none.
+    """
+    import fsspec
+
+    try:
+        return fsspec.core.url_to_fs(by_webhdfs(uri))
+    except ImportError as error:
+        raise PreflightFailed(f"{uri} needs a driver ({_first_line(error)}); install it in the image") from error
+    except ValueError as error:
+        raise PreflightFailed(f"{uri} is no place for checkpoints ({_first_line(error)}); check the URI") from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

@@ -1,0 +1,48 @@
+"""The values of trackable objects at one moment, to be written later by another thread.
+
+tf.train.Checkpoint reads and writes in one go. Here its own names and values are taken, which costs next to nothing:
+TensorFlow copies a buffer that is still held when the variable is assigned to again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Writing = Callable[[Path], None]
+"""Writes the files of a checkpoint that begin with a path; from any thread."""
+
+
+def take(objects: Mapping[str, Any]) -> Writing | None:
+    """What writes the present values of `objects`; None where TensorFlow has to write them itself, on this thread."""
+    import tensorflow as tf
+
+    checkpoint = tf.train.Checkpoint(**objects)  # held: its saver does not
+    gather = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
+    if gather is None:
+        return None
+    serialized, _, registered, _ = gather()
+    if any(registered.values()):
+        return None
+    parts = list(_parts(serialized))
+
+    def write(prefix: Path) -> None:
+        with tf.device("/device:CPU:0"):
+            tf.raw_ops.SaveV2(
+                prefix=str(prefix),
+                tensor_names=[name for name, _, _ in parts],
+                shape_and_slices=[piece for _, piece, _ in parts],
+                tensors=[value for _, _, value in parts],
+            )
+
+    return write
+
+
+def _parts(serialized: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    """Name, slice and value of everything in a checkpoint; a slice is empty but for variables in parts."""
+    for tensors in serialized.values():
+        for key, pieces in tensors.items():
+            for piece, found in (pieces if isinstance(pieces, dict) else {"": pieces}).items():
+                if not hasattr(found, "slice_spec"):
+                    yield key, piece.strip(), found
+                elif (value := found.tensor) is not None:
+                    yield found.name, found.slice_spec.strip(), value
