@@ -84,6 +84,8 @@ class RemoteFolder:
         self._ask(lambda: self._system.get_file(self._at(name), str(path)))
 
     def put(self, path: Path, name: str) -> None:
+        above = self._at(name).rsplit("/", 1)[0]
+        self._ask(lambda: self._system.makedirs(above, exist_ok=True))
         self._ask(lambda: self._system.put_file(str(path), self._at(name)))
 
     def move(self, old: str, new: str) -> None:
