@@ -1,7 +1,7 @@
 """The values of trackable objects at one moment, to be written later by another thread.
 
-tf.train.Checkpoint reads and writes in one go. Here its own names and values are taken, which costs next to nothing:
-TensorFlow copies a buffer that is still held when the variable is assigned to again.
+tf.train.Checkpoint reads and writes in one go. Here its own names and values are taken. Values are copied: TensorFlow
+2.21 writes into buffers that it has handed out under MultiWorkerMirrored.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +23,10 @@ def take(objects: Mapping[str, Any]) -> Writing | None:
     serialized, _, registered, _ = gather()
     if any(registered.values()):
         return None
-    parts = list(_parts(serialized))
+    try:
+        parts = [(name, piece, tf.raw_ops.DeepCopy(x=value)) for name, piece, value in _parts(serialized)]
+    except tf.errors.OpError:  # a type that TensorFlow cannot copy
+        return None
 
     def write(prefix: Path) -> None:
         with tf.device("/device:CPU:0"):
