@@ -18,10 +18,11 @@ for entry in filter(str.isdigit, os.listdir("/proc")):
     except OSError:
         pass
 trains = [pid for pid, parent in parents.items() if pid != os.getpid() and parents.get(parent, 0) == 1]
-os.kill(trains[0], signal.SIGKILL)
-print(trains[0])
+trains = min(trains)
+os.kill(trains, signal.SIGKILL)
+print(trains)
 """
-"""For a pod on another machine: the child of the zygote, which is the child of PID 1."""
+"""For a pod on another machine: the oldest child of the zygote, which is the child of PID 1."""
 
 
 def kill_training(cluster: Cluster, pod: dict[str, Any]) -> tuple[float, int]:

@@ -28,7 +28,7 @@ class Process:
 
 
 def processes(pod_uid: str) -> tuple[Process, ...]:
-    """All processes of a pod, its sandbox's included; empty where the pod does not run on this machine."""
+    """All processes of a pod, its sandbox's included, the oldest first; empty where the pod does not run here."""
     found = (_process(pid, pod_uid) for pid in _pids())
     return tuple(process for process in found if process is not None)
 
@@ -36,7 +36,7 @@ def processes(pod_uid: str) -> tuple[Process, ...]:
 def training_process(family: tuple[Process, ...]) -> Process | None:
     """The process that trains: forked by the zygote, which PID 1 started, or started by PID 1 itself.
 
-    None while there is none.
+    A standby is forked after it. None while there is none.
     """
     inner = {process.pid: process.inner for process in family}
     forked = (process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1)
@@ -55,7 +55,7 @@ def socket_inside(process: Process) -> socket.socket:
 
 
 def _pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def _process(pid: int, pod_uid: str) -> Process | None:

@@ -4,7 +4,7 @@ An AF_UNIX SOCK_SEQPACKET pair, one JSON object a packet. The child finds its en
 descriptor named by `DTJ_LINK_FD`; without that variable (a laptop) its end says nothing and
 hears nothing, with the same methods.
 
-child -> supervisor    hello, phase, progress, checkpoint, ready, outcome
+child -> supervisor    hello, phase, prepared, progress, checkpoint, ready, outcome
 supervisor -> child    go, preempt, checkpoint, profile, leave
 
 Standard library only. Sending never raises: a link that broke is silent.
@@ -18,8 +18,10 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+from dtj_trainer.contract import EXIT_RETRY
 
 LINK_FD: Final = "DTJ_LINK_FD"
 PACKET_BYTES: Final = 65536
@@ -83,6 +85,37 @@ class ChildLink:
         self.profile_wanted: tuple[int, int] | None = None
         """(first step, last step) to profile; set to None when taken."""
         self._leave = threading.Event()
+        self._waits: Callable[[], None] | None = None
+        self._go: Message | None = None
+        self._released = threading.Event()
+
+    def begin_as_standby(self, taken_over: Callable[[], None]) -> None:
+        """This process prepares itself beside the one that trains; `taken_over` is called when it takes its place."""
+        self._waits = taken_over
+
+    @property
+    def standby(self) -> bool:
+        """Whether this process waits, or will wait, to take over."""
+        return self._waits is not None
+
+    def prepared(self) -> float:
+        """All that can be done ahead of the first step is done. Returns at once, in a standby when it takes over: the
+        seconds it waited.
+
+        A standby that is no longer needed ends here.
+        """
+        self._send({"type": "prepared"})
+        if self._waits is None:
+            return 0.0
+        began = time.monotonic()
+        self._listen()
+        self._released.wait()
+        if self._go is None:
+            os._exit(EXIT_RETRY)
+        os.environ.update(self._go.get("environment", {}))
+        taken_over, self._waits = self._waits, None
+        taken_over()
+        return time.monotonic() - began
 
     @property
     def connected(self) -> bool:
@@ -252,9 +285,13 @@ class ChildLink:
         while (message := self._receive()) is not None:
             self._hear(message)
         self._leave.set()
+        self._released.set()
 
     def _hear(self, message: Message) -> None:
         match message.get("type"):
+            case "go":
+                self._go = message
+                self._released.set()
             case "preempt":
                 self.preempted.set()
             case "checkpoint":

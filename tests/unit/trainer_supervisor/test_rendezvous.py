@@ -23,7 +23,7 @@ def talk(*all_of_them: Rendezvous) -> None:
 def park(*all_of_them: Rendezvous) -> None:
     for one in all_of_them:
         one.follow()
-        one.stand(Stage.PARKED)
+        one.park(standby=False)
 
 
 def formed(of: int = 2) -> list[Rendezvous]:
@@ -127,39 +127,141 @@ def test_another_tensorflow_is_noticed():
     assert odd.tensorflow == "2.20.0"
 
 
-def turn(workers: list[Rendezvous]) -> None:
-    """What every supervisor does when it has heard something."""
+def stand_by(*all_of_them: Rendezvous) -> None:
+    for one in all_of_them:
+        one.follow()
+        one.park(standby=True)
+
+
+def test_standbys_are_let_go_together():
+    workers = formed(2)
     for worker in workers:
-        if worker.overtaken:
-            worker.process_lost()
-        if worker.me.stage is not Stage.RUNNING:
-            worker.follow()
-            worker.stand(Stage.PARKED)
-            if worker.complete:
-                worker.stand(Stage.RUNNING)
+        worker.process_lost()
+    stand_by(*workers)
+    talk(*workers)
+    assert all(worker.complete for worker in workers)
+    assert not any(worker.deserted for worker in workers)
 
 
-def disturb(workers: list[Rendezvous], chance: random.Random, name: str) -> None:
+def test_a_standby_is_not_let_go_beside_a_new_process():
+    first, second = formed(2)
+    for worker in (first, second):
+        worker.process_lost()
+    stand_by(first)
+    park(second)
+    talk(first, second)
+    assert not first.complete
+    assert not second.complete
+    assert first.deserted
+    first.dismiss_standby()
+    park(first)
+    talk(first, second)
+    assert first.complete
+    assert second.complete
+    assert first.me.generation == 2
+
+
+def test_whoever_lost_its_standby_after_the_others_went_asks_for_the_next_generation():
+    first, second = formed(2)
+    for worker in (first, second):
+        worker.process_lost()
+    stand_by(first, second)
+    talk(first, second)
+    first.stand(Stage.RUNNING)
+    second.dismiss_standby()
+    park(second)
+    talk(first, second)
+    assert second.follow()
+    talk(first, second)
+    assert first.overtaken
+
+
+class Simulated:
+    """A supervisor's use of the rendezvous, with processes that live and die by the dice."""
+
+    def __init__(self, rendezvous: Rendezvous) -> None:
+        self.rendezvous = rendezvous
+        self.prepared_with: set[str] | None = None
+        """Incarnations of the supervisors whose standbys its standby has formed a cluster with."""
+
+    @property
+    def me(self) -> Identity:
+        return self.rendezvous.me
+
+    def turn(self) -> None:
+        """What a supervisor does when it has heard something."""
+        one = self.rendezvous
+        if one.overtaken:
+            one.process_lost()
+        if one.me.stage is Stage.RUNNING:
+            return
+        moved = one.follow()
+        if one.me.standby and (moved or one.deserted):
+            one.dismiss_standby()
+        if one.me.stage is not Stage.PARKED:
+            one.park(standby=not moved and self.prepared_with == self.peers())
+            self.prepared_with = None
+        if one.complete:
+            one.stand(Stage.RUNNING)
+
+    def peers(self) -> set[str]:
+        return {peer.incarnation for peer in self.rendezvous.company.values()}
+
+    def knows(self, other: "Simulated") -> bool:
+        return other.me.incarnation in self.peers()
+
+    def prepare(self) -> None:
+        if self.rendezvous.all_run:
+            self.prepared_with = self.peers()
+
+
+def disturb(workers: list[Simulated], chance: random.Random, name: str) -> None:
     index = chance.randrange(len(workers))
-    if chance.random() < 0.3:
-        workers[index] = supervisor(index, len(workers), name)
-    elif workers[index].me.stage is Stage.RUNNING:
-        workers[index].process_lost()
+    match chance.randrange(5):
+        case 0:
+            workers[index] = Simulated(supervisor(index, len(workers), name))
+        case 1:
+            workers[index].prepared_with = None
+        case 2 if workers[index].me.standby:
+            workers[index].rendezvous.process_lost()
+        case _ if workers[index].me.stage is Stage.RUNNING:
+            workers[index].rendezvous.process_lost()
+
+
+def mixed(workers: list[Simulated]) -> bool:
+    """Whether a standby runs in one cluster with a new process, their supervisors being the same all the time."""
+    running = [worker for worker in workers if worker.me.stage is Stage.RUNNING]
+    return any(
+        one.me.generation == other.me.generation
+        and one.me.standby != other.me.standby
+        and one.knows(other)
+        and other.knows(one)
+        for one in running
+        for other in running
+    )
 
 
 def test_whatever_is_lost_and_replaced_in_whatever_order_all_run_the_same_cluster_in_the_end():
-    for seed in range(200):
+    promoted = 0
+    for seed in range(300):
         chance = random.Random(seed)
-        workers = formed(chance.randint(2, 4))
-        for number in range(25):
-            if chance.random() < 0.3:
+        workers = [Simulated(one) for one in formed(chance.randint(2, 4))]
+        for number in range(40):
+            if chance.random() < 0.2:
                 disturb(workers, chance, f"r{number}-")
-            turn(chance.sample(workers, len(workers)))
+            for worker in chance.sample(workers, len(workers)):
+                worker.turn()
+                if chance.random() < 0.5:
+                    worker.prepare()
+            assert not mixed(workers), seed
+            promoted += sum(worker.me.standby and worker.me.stage is Stage.RUNNING for worker in workers)
             speaker, listener = chance.sample(workers, 2)
-            listener.hear(speaker.me)
-            speaker.hear(listener.me)
-        for _ in range(6):
-            talk(*workers)
-            turn(workers)
+            listener.rendezvous.hear(speaker.me)
+            speaker.rendezvous.hear(listener.me)
+        for _ in range(8):
+            talk(*(worker.rendezvous for worker in workers))
+            for worker in workers:
+                worker.turn()
         assert {worker.me.stage for worker in workers} == {Stage.RUNNING}, seed
         assert len({(worker.me.generation, worker.me.formation) for worker in workers}) == 1, seed
+    assert promoted > 100, "the dice have to let standbys take over often enough"

@@ -190,6 +190,24 @@ def test_out_of_memory_kills_are_counted_in_both_versions(tmp_path: Path):
     assert Cgroup(two, membership).cpus() == 1
 
 
+def test_free_memory_counts_the_files_that_the_kernel_can_drop(tmp_path: Path):
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/\n")
+    for name, value in (("memory.max", "1000000"), ("memory.current", "900000")):
+        (tmp_path / name).write_text(f"{value}\n")
+    (tmp_path / "memory.stat").write_text("anon 5\ninactive_file 300000\n")
+    assert Cgroup(tmp_path, membership).free_bytes() == 400000
+
+
+def test_where_no_limit_is_set_what_the_machine_has_left_is_free(tmp_path: Path):
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    free = Cgroup(tmp_path, membership).free_bytes()
+    assert free is not None
+    assert free > 0
+
+
 # --- judgement
 
 
@@ -244,7 +262,7 @@ def test_the_metrics_page_names_what_the_contract_names():
     metrics.restarts["peer-lost"] += 1
     metrics.bringup["import"] = 1.5
     metrics.loss = 0.25
-    page = metrics.text(peers_ready=1, child=os.getpid())
+    page = metrics.text(peers_ready=1, standby_ready=True, child=os.getpid())
     for line in ('dtj_step_seconds_bucket{le="0.025"} 10', "dtj_step_seconds_count 10", "dtj_loss 0.25",
                  'dtj_restarts_total{cause="peer-lost"} 1', 'dtj_bringup_seconds{phase="import"} 1.5',
                  "dtj_stalls_total 0", "dtj_steps_total 0", "dtj_examples_total 0"):  # fmt: skip

@@ -19,6 +19,8 @@ from dtj_trainer.errors import PeersNotReady
 GENERATION: Final = "DTJ_GENERATION"
 """Set by the supervisor: the generation of the cluster that it let this process join."""
 POLL_SECONDS: Final = 0.005
+LONG_POLL_SECONDS: Final = 0.25
+"""How rarely somebody is asked in the end who takes his time."""
 CONNECT_SECONDS: Final = 1.0
 PROBE_SECONDS: Final = 3.0
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -49,11 +51,12 @@ def await_leader(config: TfConfig, seconds: float) -> bool:
     if config.is_leader or len(config.training_tasks) == 1:
         return True
     host, port = config.endpoint(config.leader)
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not accepts(host, port):
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - began
+        if waited >= seconds:
             return False
-        time.sleep(POLL_SECONDS)
+        time.sleep(min(LONG_POLL_SECONDS, max(POLL_SECONDS, waited / 20)))
     return True
 
 

@@ -65,6 +65,18 @@ class TfConfig:
         host, _, port = self.address(task).rpartition(":")
         return host.strip("[]"), int(port)
 
+    def at(self, ports: Mapping[Task, int]) -> TfConfig:
+        """The same hosts, at other ports for these tasks."""
+
+        def moved(task: Task, address: str) -> str:
+            return f"{address.rpartition(':')[0]}:{ports[task]}" if task in ports else address
+
+        cluster = {
+            role: tuple(moved(Task(role, index), address) for index, address in enumerate(addresses))
+            for role, addresses in self.cluster.items()
+        }
+        return TfConfig(cluster, self.task)
+
     def wire(self) -> str:
         """The JSON that TensorFlow's resolver reads."""
         return json.dumps(

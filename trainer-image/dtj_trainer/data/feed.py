@@ -52,7 +52,14 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
 def training_iterator(
     data: Any, session: Session, sizes: Batches, seed: int, history: Sequence[Dealt], skip: int
 ) -> Any:
-    """An endless iterator of batches, one element a replica.
+    """As `training_dataset`, being read."""
+    return iterator(training_dataset(data, session, sizes, seed, history, skip), session)
+
+
+def training_dataset(
+    data: Any, session: Session, sizes: Batches, seed: int, history: Sequence[Dealt], skip: int
+) -> Any:
+    """Endless batches of this process.
 
     `history` tells what is behind; a plain Dataset is moved on by `skip` batches instead.
 
@@ -76,7 +83,7 @@ def training_iterator(
                 stacklevel=2,
             )
             dataset = dataset.skip(skip)
-    return _iterator(tf, dataset, session)
+    return dataset.prefetch(tf.data.AUTOTUNE)
 
 
 def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
@@ -189,9 +196,12 @@ def _every_nth(dataset: Any, session: Session) -> Any:
     return dataset.map(own)
 
 
-def _iterator(tf: Any, dataset: Any, session: Session) -> Any:
-    """A plain iterator for one replica on the CPU; TensorFlow's distributed one for several, or on GPUs."""
-    dataset = dataset.prefetch(tf.data.AUTOTUNE)
+def iterator(dataset: Any, session: Session) -> Any:
+    """One element a replica. A plain iterator for one replica on the CPU; TensorFlow's distributed one for several, or
+    on GPUs.
+    """
+    import tensorflow as tf
+
     if session.local_replicas == 1 and not tf.config.list_physical_devices("GPU"):
         return iter(dataset)
     if session.local_replicas > 1:
@@ -200,6 +210,18 @@ def _iterator(tf: Any, dataset: Any, session: Session) -> Any:
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)
     return iter(session.strategy.distribute_datasets_from_function(lambda _: dataset))
+
+
+def can_move(iterator: Any) -> bool:
+    """Whether what was traced with this iterator can go on with another dataset of the same structure."""
+    return getattr(iterator, "_iterator_resource", None) is not None
+
+
+def move(iterator: Any, dataset: Any) -> None:
+    """Let an iterator that was made by `iterator` read another dataset from its beginning."""
+    import tensorflow as tf
+
+    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=iterator._iterator_resource)  # noqa: SLF001 - no public name
 
 
 def _split(tf: Any, dataset: Any, replicas: int) -> Any:

@@ -193,6 +193,7 @@ def session() -> Iterator[Job]:
     """
     prepared = running.ensure(prepared=True)
     with ending(prepared):
+        prepared.link.prepared()
         job = Job(prepared)
         yield job
         job.finish()

@@ -4,12 +4,14 @@ The number of steps is an argument, so that one trace serves the first step and 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dtj_trainer.data import feed
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
+from dtj_trainer.state.position import Position
 from dtj_trainer.strategy import first_values
 
 
@@ -46,27 +48,51 @@ class Caller(Protocol):
     parallel: int
     """Steps that are made at the same time."""
 
+    def prepare(self) -> None:
+        """Do what can be done before the position is known."""
+
+    def seek(self, position: Position) -> None:
+        """Go on at this position; comes before the first call."""
+
     def __call__(self, steps: int, ballot: Ballot) -> Called: ...
 
 
 class Call:
-    """`n` steps at once on batches from `iterator`, each update from `accumulate` of them."""
+    """`n` steps at once on batches of what `dataset` gives for a position, each update from `accumulate` of them."""
 
-    def __init__(self, session: Session, trainee: Trainee, iterator: Any, accumulate: int) -> None:
+    def __init__(self, session: Session, trainee: Trainee, dataset: Callable[[Position], Any], accumulate: int) -> None:
         self._session = session
         self._trainee = trainee
-        self._iterator = iterator
+        self._dataset = dataset
         self._accumulate = accumulate
         self._names: tuple[str, ...] = ()
         self._shapes: list[tuple[int, ...]] = []
-        first_values.agree(session.strategy)
-        self._function = self._compile()
+        self._iterator: Any = None
+        self._function: Any = None
         self.parallel = 1
 
-    def __call__(self, steps: int, ballot: Ballot) -> Called:
+    def prepare(self) -> None:
+        """Trace and run no step, where the trace can be used from another position on."""
+        self.seek(Position())
+        if feed.can_move(self._iterator):
+            self._row(0, Ballot())
+
+    def seek(self, position: Position) -> None:
+        dataset = self._dataset(position)
+        if self._function is not None and feed.can_move(self._iterator):
+            feed.move(self._iterator, dataset)
+            return
+        self._iterator = feed.iterator(dataset, self._session)
+        first_values.agree(self._session.strategy)
+        self._function = self._compile()
+
+    def _row(self, steps: int, ballot: Ballot) -> Any:
         import tensorflow as tf
 
-        row = self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+        return self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+
+    def __call__(self, steps: int, ballot: Ballot) -> Called:
+        row = self._row(steps, ballot)
         names, extra = self._names, sum(math.prod(shape) for shape in self._shapes)
         self._collect(row[len(names) : len(names) + extra])
         values = [float(value) for value in row]

@@ -7,21 +7,25 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.call import Call, Caller
 from dtj_trainer.loop.closures import Closures, coordinator
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.loop.worker_data import worker_data
+from dtj_trainer.loop.worker_data import FromChief, OnWorkers, worker_data
 from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
 
 
-def caller(
-    session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, seed: int, position: Position, accumulate: int
-) -> Caller:
-    """What makes steps from `data`, going on at `position`."""
+def caller(session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, seed: int, accumulate: int) -> Caller:
+    """What makes steps from `data`, once it was told the position to go on at."""
     if session.asynchronous:
         made = coordinator(session)
-        given = worker_data(data, session, sizes, seed, position, accumulate, made)
-        return Closures(session, trainee, given, position.step)
-    iterator = feed.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
-    return Call(session, trainee, iterator, accumulate)
+
+        def given(position: Position) -> OnWorkers | FromChief:
+            return worker_data(data, session, sizes, seed, position, accumulate, made)
+
+        return Closures(session, trainee, made, given)
+
+    def dataset(position: Position) -> Any:
+        return feed.training_dataset(data, session, sizes, seed, position.dealt, position.batches)
+
+    return Call(session, trainee, dataset, accumulate)
 
 
 def refuse_by_hand(session: Session, name: str) -> None:

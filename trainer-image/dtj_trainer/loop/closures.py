@@ -6,6 +6,7 @@ overtake one another between the read and the write (measured: 315 of 400 update
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from dtj_trainer.loop.call import Ballot, Called
@@ -13,24 +14,38 @@ from dtj_trainer.loop.server_watch import ServerWatch
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.loop.worker_data import FromChief, OnWorkers
 from dtj_trainer.running import Session
+from dtj_trainer.state.position import Position
 
 POLL_SECONDS = 0.0005
 
 
 class Closures:
-    """`n` steps at once, spread over the workers; `first_step` updates are behind already."""
+    """`n` steps at once, spread over the workers, with what `data` gives for a position."""
 
-    def __init__(self, session: Session, trainee: Trainee, data: OnWorkers | FromChief, first_step: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        trainee: Trainee,
+        coordinator: Any,
+        data: Callable[[Position], OnWorkers | FromChief],
+    ) -> None:
         self._session = session
         self._trainee = trainee
-        self._data = data
-        self._step = first_step
+        self._coordinator = coordinator
+        self._data_from = data
+        self._step = 0
         self._names: tuple[str, ...] = ()
         self._shapes: list[Any] = []
-        self._coordinator = coordinator(session)
-        self._function = self._compile()
-        self._watch = ServerWatch(session)
         self.parallel = session.environment.members("worker")
+
+    def prepare(self) -> None:
+        """Nothing: a coordinator has no standby."""
+
+    def seek(self, position: Position) -> None:
+        self._step = position.step
+        self._data = self._data_from(position)
+        self._function = self._compile()
+        self._watch = ServerWatch(self._session)
 
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         import numpy as np

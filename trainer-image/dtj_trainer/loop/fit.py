@@ -79,6 +79,10 @@ def fit(
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
         if session.role == "evaluator":
             return beside(session, keeper, evaluation, model)
+        steps_by = caller(session, trainee, data, sizes, seed, accumulate)
+        if session.link.standby:
+            steps_by.prepare()
+        started += session.link.prepared()
         resumed = keeper.resume()
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)
@@ -87,7 +91,7 @@ def fit(
         called = calling.Callbacks(callbacks, model, session, ends)
         hooks = called.hooks()
         hooks.validate = evaluation.run if evaluation else None
-        steps_by = caller(session, trainee, data, sizes, seed, position, accumulate)
+        steps_by.seek(position)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         loop.hooks = hooks
         session.link.phase("build", time.monotonic() - started)

@@ -70,9 +70,13 @@ def train(
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
         if session.role == "evaluator":
             return beside(session, keeper, evaluation)
+        steps_by = caller(session, trainee, data, sizes, seed, 1)
+        if session.link.standby:
+            steps_by.prepare()
+        started += session.link.prepared()
         resumed = keeper.resume()
         position = resumed or Position()
-        steps_by = caller(session, trainee, data, sizes, seed, position, 1)
+        steps_by.seek(position)
         loop = Loop(session, trainee, steps_by, ends, keeper, position)
         called = Callbacks(callbacks, Subject(held), session, ends)
         loop.hooks = called.hooks()

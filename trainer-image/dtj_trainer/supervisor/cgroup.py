@@ -29,6 +29,22 @@ class Cgroup:
                     return count
         return 0
 
+    def free_bytes(self) -> int | None:
+        """Memory that may still be used here: up to the limit, pages of files that can be dropped counted as free."""
+        available = _available_bytes()
+        for folder in self._folders("memory"):
+            for limit_file, usage_file in (
+                ("memory.max", "memory.current"),
+                ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+            ):
+                limit, usage = _read(folder / limit_file).strip(), _read(folder / usage_file).strip()
+                if not limit.isdigit() or not usage.isdigit():
+                    continue
+                files = _counter(folder / "memory.stat", "inactive_file") or 0
+                left = int(limit) - int(usage) + files
+                return left if available is None else min(left, available)
+        return available
+
     def cpus(self) -> int:
         """Whole CPUs that may be used: the quota, rounded up, or those that can be scheduled on."""
         available = len(os.sched_getaffinity(0))
@@ -67,6 +83,13 @@ def _counter(path: Path, key: str) -> int | None:
         name, _, value = line.partition(" ")
         if name == key and value.strip().isdigit():
             return int(value)
+    return None
+
+
+def _available_bytes() -> int | None:
+    for line in _read(Path("/proc/meminfo")).splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
     return None
 
 

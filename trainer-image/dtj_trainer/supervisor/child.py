@@ -20,7 +20,7 @@ import types
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from dtj_trainer import link
+from dtj_trainer import link, standby
 from dtj_trainer.cluster import peers
 from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
@@ -48,10 +48,14 @@ def _run(order: dict[str, Any]) -> int:
     _detach()
     os.environ.update(order.get("environment", {}))
     ours = link.child()
-    go = ours.wait_go()
-    if go is None:
-        return EXIT_RETRY
-    os.environ.update(go.get("environment", {}))
+    if order.get("standby"):
+        silence = standby.be_quiet()
+        ours.begin_as_standby(lambda: standby.speak(silence))
+    else:
+        go = ours.wait_go()
+        if go is None:
+            return EXIT_RETRY
+        os.environ.update(go.get("environment", {}))
     try:
         if order.get("serve"):
             serve(ours)

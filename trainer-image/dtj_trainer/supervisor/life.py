@@ -24,6 +24,8 @@ class Sentence(StrEnum):
     STALLED = "stalled"
     SILENT = "silent"
     """Its server does not answer."""
+    DISMISSED = "dismissed"
+    """A standby whose peers' standbys are no more."""
 
 
 @dataclass(slots=True)
@@ -40,6 +42,12 @@ class Child:
     sentence: Sentence | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
     """Its own word about its end."""
+    prepared: bool = False
+    """It has come to where a standby waits."""
+    standby: bool = False
+    """It has formed its cluster ahead of time."""
+    side: int = 0
+    """Which of its job's two clusters it is in: 0, that of TF_CONFIG; 1, that of the standbys' ports."""
 
     @property
     def released(self) -> bool:

@@ -54,7 +54,7 @@ class Metrics:
     stalls: int = 0
     bringup: dict[str, float] = field(default_factory=dict)
 
-    def text(self, *, peers_ready: int, child: int | None) -> str:
+    def text(self, *, peers_ready: int, standby_ready: bool, child: int | None) -> str:
         """The page of /metrics; `child` is the pid whose memory is shown."""
         page: list[str] = []
 
@@ -89,11 +89,12 @@ class Metrics:
         )
         single("dtj_stalls_total", "counter", "Times that training stood still.", self.stalls)
         single("dtj_peers_ready", "gauge", "Peers that stand at our generation.", peers_ready)
+        single("dtj_standby_ready", "gauge", "Whether a second process is ready to take over.", int(standby_ready))
         single(
             "process_resident_memory_bytes",
             "gauge",
             "Resident memory of the training process.",
-            _resident_bytes(child),
+            resident_bytes(child),
         )
         return "\n".join(page) + "\n"
 
@@ -102,7 +103,8 @@ def _number(value: float) -> str:
     return repr(value) if isinstance(value, int) or value != int(value) else str(int(value))
 
 
-def _resident_bytes(pid: int | None) -> int | None:
+def resident_bytes(pid: int | None) -> int | None:
+    """Memory that a process has in use; None where that cannot be told."""
     if pid is None:
         return None
     try:

@@ -54,6 +54,10 @@ class Identity:
     stage: Stage = Stage.LEAVING
     formation: str = ""
     """Digest of the members' incarnations that its process was let go with."""
+    standby: bool = False
+    """Its process formed the cluster with its peers' ahead of time, as their standbys."""
+    standby_port: int = 0
+    """Where TensorFlow listens in every other cluster formed ahead of time; 0: it forms none."""
 
     @property
     def task(self) -> Task:
@@ -79,6 +83,8 @@ class Identity:
                 generation=int(body["generation"]),
                 stage=Stage(body["stage"]),
                 formation=str(body["formation"]),
+                standby=bool(body.get("standby")),
+                standby_port=int(body.get("standby_port", 0)),
             )
         except (ValueError, KeyError, TypeError):
             return None
@@ -107,12 +113,35 @@ class Rendezvous:
 
     def process_lost(self) -> None:
         """My process is gone or about to go: I want the next cluster."""
-        self.me = replace(self.me, generation=self.me.generation + 1, stage=Stage.LEAVING, formation="")
+        self.me = replace(self.me, generation=self.me.generation + 1, stage=Stage.LEAVING, formation="", standby=False)
 
     def stand(self, stage: Stage) -> None:
         """I have come to this stage."""
         formation = self.formation if stage is Stage.RUNNING else self.me.formation
         self.me = replace(self.me, stage=stage, formation=formation)
+
+    def park(self, *, standby: bool) -> None:
+        """I have a process that can be let go: a new one, or the standby."""
+        self.me = replace(self.me, stage=Stage.PARKED, standby=standby)
+
+    def dismiss_standby(self) -> None:
+        """My standby is of no use: I come back with a new process, in the same generation."""
+        self.me = replace(self.me, stage=Stage.LEAVING, standby=False)
+
+    @property
+    def deserted(self) -> bool:
+        """Whether I stand with a standby and a peer comes to my generation with a new process."""
+        return self.me.standby and any(
+            peer.generation == self.me.generation and peer.stage is Stage.PARKED and not peer.standby
+            for peer in self._believed()
+        )
+
+    @property
+    def all_run(self) -> bool:
+        """Whether everybody runs in my cluster, as far as I know."""
+        return self.me.stage is Stage.RUNNING and all(
+            peer.stage is Stage.RUNNING and peer.formation == self.me.formation for peer in self._believed()
+        )
 
     @property
     def overtaken(self) -> bool:
@@ -151,12 +180,17 @@ class Rendezvous:
 
     @property
     def formation(self) -> str:
-        """Digest of the members' incarnations as known now."""
+        """Digest of the members' incarnations as known now, and of how their processes came to be."""
         members: Mapping[Task, Identity] = {**self.known, self.me.task: self.me}
         names = (
             f"{task}:{members[task].incarnation}" for task in sorted((*self.peers, self.me.task)) if task in members
         )
-        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+        return hashlib.sha256("\n".join((*names, str(self.me.standby))).encode()).hexdigest()[:16]
+
+    @property
+    def company(self) -> Mapping[Task, Identity]:
+        """My peers, as far as they are known."""
+        return {task: self.known[task] for task in self.peers if task in self.known}
 
     def _believed(self) -> Iterable[Identity]:
         return (self.known[task] for task in self.peers if task in self.known)
@@ -176,4 +210,4 @@ class Rendezvous:
             return False
         if peer.stage is Stage.RUNNING:
             return peer.formation == self.formation
-        return peer.stage is Stage.PARKED
+        return peer.stage is Stage.PARKED and peer.standby == self.me.standby

@@ -39,6 +39,7 @@ class Settings:
     """None: from the pod's CPU limit."""
     profile_steps: str | None = None
     preload: str = "auto"
+    standby: str = "auto"
     gpus: int | None = None
     deterministic: bool = False
     grace_seconds: float | None = None
@@ -104,7 +105,7 @@ def _steps(text: str) -> str:
     return text
 
 
-def _preload(text: str) -> str:
+def _auto(text: str) -> str:
     if text not in {"auto", "off"}:
         raise ValueError(text)
     return text
@@ -121,7 +122,8 @@ _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "logical_devices": (_positive, "N", "split the device into N logical ones"),
     "threads": (_positive, "N", "threads (default: the pod's CPU limit)"),
     "profile_steps": (_steps, "A:B", "profile these steps"),
-    "preload": (_preload, "auto|off", "import TensorFlow once, ahead of the program"),
+    "preload": (_auto, "auto|off", "import TensorFlow once, ahead of the program"),
+    "standby": (_auto, "auto|off", "keep a second process ready to take over, where there is memory for it"),
     "gpus": (_count, "N", "GPUs that must be there"),
     "deterministic": (_flag, "", "op determinism and pinned threads"),
     "grace_seconds": (_number, "S", "time to save after SIGTERM"),

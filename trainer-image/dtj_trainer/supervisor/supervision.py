@@ -24,7 +24,7 @@ from dtj_trainer import link
 from dtj_trainer.cluster.peers import GENERATION, accepts
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_RETRY, EXIT_TERMINATED, UID_HEADER, ExitClass
-from dtj_trainer.supervisor import nursery, termination
+from dtj_trainer.supervisor import nursery, standby, termination
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.desk import PASSED_ON, Desk
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
@@ -37,6 +37,7 @@ from dtj_trainer.supervisor.program import Program, uses_us
 from dtj_trainer.supervisor.progress import Progress
 from dtj_trainer.supervisor.rendezvous import Identity, Refusal, Rendezvous, Stage
 from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.standby import Standby
 from dtj_trainer.supervisor.termination import Ending
 
 TICK_SECONDS: Final = 0.25
@@ -67,6 +68,9 @@ class Supervision:
         self._ours = program is not None and uses_us(program.text())
         self._nursery = nursery
         self._cgroup = Cgroup()
+        self._standby: Standby | None = None
+        if standby.possible(settings, place, nursery):
+            self._standby = Standby(nursery, place.config, self._cgroup)
         self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._wake, woken = socket.socketpair()
@@ -74,7 +78,8 @@ class Supervision:
         for end in (self._wake, woken):
             end.setblocking(False)
         self._selector.register(woken, selectors.EVENT_READ)
-        self._rendezvous = Rendezvous(place.identity(), place.peers)
+        port = self._standby.port if self._standby else 0
+        self._rendezvous = Rendezvous(replace(place.identity(), standby_port=port), place.peers)
         self._messenger = Messenger({task: place.endpoints[task] for task in place.peers}, self._answered)
         self._answers: deque[Answer] = deque()
         self._trouble: dict[Task, Answer] = {}
@@ -130,9 +135,13 @@ class Supervision:
         with self._lock:
             self._turn(time.monotonic())
 
+    def _children(self) -> list[Child]:
+        standby = self._standby.process if self._standby else None
+        return [child for child in (self._child, standby) if child is not None]
+
     def _watch_descriptors(self) -> None:
         wanted = {self._woken.fileno()}
-        for sock in (self._nursery.control, self._child.sock if self._child else None):
+        for sock in (self._nursery.control, *(child.sock for child in self._children())):
             if sock is not None and sock.fileno() >= 0:
                 wanted.add(sock.fileno())
         watched = {key.fd for key in self._selector.get_map().values()}
@@ -160,6 +169,8 @@ class Supervision:
     def _turn(self, now: float) -> None:
         self._turned_at = now
         self._read_link(now)
+        if self._standby:
+            self._standby.hear()
         self._nursery.listen_now()
         self._nursery.reap()
         while self._signals:
@@ -176,19 +187,25 @@ class Supervision:
             self._begin(now)
             self._gather(now)
             self._check_life(now)
+            self._tend_standby(now)
         self._tell()
 
     # --- the child's coming and going
 
     def _begin(self, now: float) -> None:
-        if self._child is not None or now < self._fork_at:
+        if self._child is not None or now < self._fork_at or self._promote():
             return
         ours, theirs = link.pair()
         ours.setblocking(False)
         self._born += 1
         self._child = Child(self._born, ours, self._cgroup.oom_kills())
+        self._nursery.bear(self._born, self._order(), theirs)
+        self._rendezvous.follow()
+        self._rendezvous.park(standby=False)
+
+    def _order(self) -> dict[str, Any]:
         program = self._program
-        order = {
+        return {
             "serve": self._serves,
             "mesh": self._member,
             "ours": self._ours,
@@ -196,17 +213,44 @@ class Supervision:
             "arguments": program.arguments if program else (),
             "module": program.is_module if program else False,
         }
-        self._nursery.bear(self._born, order, theirs)
-        self._rendezvous.follow()
-        self._rendezvous.stand(Stage.PARKED)
+
+    def _promote(self) -> bool:
+        """Let the standby be the child; True also while one that is of no use is not gone yet."""
+        if self._standby is None:
+            return False
+        moved_on = self._rendezvous.follow()
+        child = None if moved_on else self._standby.take(self._rendezvous)
+        if child is None:
+            self._standby.dismiss()
+            return self._standby.process is not None
+        self._child = child
+        self._rendezvous.park(standby=True)
+        return True
+
+    def _dismiss(self, child: Child) -> None:
+        """Begin again with a new process; `_child_died` follows."""
+        child.sentence = Sentence.DISMISSED
+        self._rendezvous.dismiss_standby()
+        if child.pid is not None:
+            nursery.kill(child.pid)
+
+    def _tend_standby(self, now: float) -> None:
+        child = self._child
+        if self._standby is None or child is None or not (child.prepared and child.released and self._progress.stepped):
+            return
+        if self._standby.tend(now, child, self._rendezvous, self._born + 1, self._order()):
+            self._born += 1
 
     def _gather(self, now: float) -> None:
         """Let the child go once the others are ready too."""
         child = self._child
         if child is None or child.released:
             return
-        if self._member:
-            self._rendezvous.follow()
+        if child.sentence is Sentence.DISMISSED:
+            return
+        if self._member and (self._rendezvous.follow() or self._rendezvous.deserted) and child.standby:
+            self._dismiss(child)
+            return
         if self._missing():
             self._check_start(now)
             return
@@ -214,6 +258,7 @@ class Supervision:
         self._has_run = True
         child.released_at = now
         self._progress.child_started(now)
+        self._progress.managed = child.standby
         self._silence.restart(now)
         generation = str(self._rendezvous.me.generation)
         self._say({"type": "go", "environment": {GENERATION: generation}})
@@ -231,12 +276,14 @@ class Supervision:
             case Born(number, pid):
                 if self._child is not None and self._child.number == number:
                     self._child.pid = pid
-                else:
+                elif self._standby is None or not self._standby.born(number, pid):
                     nursery.kill(pid)
             case Died(pid, status):
                 if self._child is not None and self._child.pid == pid:
                     self._read_link(now)
                     self._child_died(self._child, status, now)
+                elif self._standby is not None:
+                    self._standby.died(pid, now)
 
     def _child_died(self, child: Child, status: int, now: float) -> None:
         if child.pid is not None:
@@ -246,6 +293,9 @@ class Supervision:
         self._overtaken_at = None
         managed = self._progress.managed
         self._progress.child_lost()
+        if child.sentence is Sentence.DISMISSED and self._stop_at is None:
+            self._fork_at = now
+            return
         self._take_word(child.outcome)
         if self._stop_at is not None:
             self._end(Ending(ExitClass.DONE, 0) if self._serves else judge_stopped(child, managed=managed))
@@ -318,6 +368,8 @@ class Supervision:
                 seconds = message.get("seconds")
                 progress.entered(str(message.get("phase")), seconds, now)
                 metrics.bringup.update(progress.bringup)
+            case "prepared":
+                child.prepared = True
             case "progress":
                 progress.steps_made(message, now, time.time())
                 self._count(message)
@@ -502,8 +554,9 @@ class Supervision:
             self._ending = ending
 
     def _finish(self, ending: Ending) -> Ending:
-        if self._child is not None and self._child.pid is not None:
-            nursery.kill(self._child.pid)
+        for child in self._children():
+            if child.pid is not None:
+                nursery.kill(child.pid)
         self._nursery.close()
         progress = self._progress
         ending = replace(
@@ -529,7 +582,10 @@ class Supervision:
         with self._lock:
             ready = len(self._place.peers) - len(self._missing())
             pid = self._child.pid if self._child else None
-            return self._metrics.text(peers_ready=ready, child=pid)
+            standby = self._standby.process if self._standby else None
+            return self._metrics.text(
+                peers_ready=ready, standby_ready=standby is not None and standby.prepared, child=pid
+            )
 
     def status(self) -> Mapping[str, Any]:
         """The object of /status."""

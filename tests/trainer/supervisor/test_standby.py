@@ -1,0 +1,82 @@
+"""A second process that takes over when one of the job falls: docs/decisions/041-the-standby.md."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
+
+pytestmark = pytest.mark.trainer
+STEPS = 400
+
+
+def children(pod: Pod) -> list[int]:
+    """Children of the zygote: the one that trains, then the standby."""
+    (zygote,) = _children(pod.process.pid)
+    return _children(zygote)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def stand_by(pods: list[Pod]) -> None:
+    until(lambda: all("dtj_standby_ready 1" in page(pod) for pod in pods), "not all have a standby")
+
+
+def page(pod: Pod) -> str:
+    try:
+        return pod.get("/metrics")[1]
+    except OSError:  # not yet there
+        return ""
+
+
+def job(launch: Launcher, directory: Path) -> list[Pod]:
+    environment = {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySteps": 20})}
+    return launch.cluster("fitting.py", f"{STEPS}", environments=dict.fromkeys(range(2), environment))
+
+
+def restarted(pods: list[Pod], times: int) -> None:
+    until(lambda: all(pod.status()["restarts"] == times for pod in pods), f"not all restarted {times} times")
+
+
+def weights(pod: Pod) -> list[float]:
+    return [float(value) for value in pod.said[-1].split()[1:]]
+
+
+def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: Launcher, tmp_path: Path):
+    pods = job(launch, tmp_path / "disturbed")
+    for times, victim in enumerate((0, 1), 1):
+        stand_by(pods)
+        standbys = [children(pod)[1] for pod in pods]
+        os.kill(children(pods[victim])[0], signal.SIGKILL)
+        restarted(pods, times)
+        assert [children(pod)[0] for pod in pods] == standbys
+    assert [pod.wait() for pod in pods] == [0, 0]
+    undisturbed = job(launch, tmp_path / "undisturbed")
+    assert [pod.wait() for pod in undisturbed] == [0, 0]
+    assert weights(pods[0]) == pytest.approx(weights(undisturbed[0]), rel=1e-4, abs=1e-6)
+
+
+def test_a_standby_says_nothing_before_it_takes_over(launch: Launcher, tmp_path: Path):
+    pods = job(launch, tmp_path / "checkpoints")
+    stand_by(pods)
+    assert [len([line for line in pod.said if line.startswith("begin")]) for pod in pods] == [1, 1]
+    standby = children(pods[1])[1]
+    os.kill(children(pods[1])[0], signal.SIGKILL)
+    until(lambda: f"begin {standby}" in pods[1].said, "what the standby had printed did not come")
+
+
+def test_a_lost_standby_disturbs_nothing_and_the_next_loss_is_met_with_new_processes(launch: Launcher, tmp_path: Path):
+    pods = job(launch, tmp_path / "checkpoints")
+    stand_by(pods)
+    trains, standby = children(pods[0])
+    os.kill(standby, signal.SIGKILL)
+    until(lambda: children(pods[0]) == [trains], "the standby is not gone")
+    os.kill(trains, signal.SIGKILL)
+    restarted(pods, 1)
+    assert [pod.wait() for pod in pods] == [0, 0]
+    assert [pod.termination()["restarts"] for pod in pods] == [1, 1]

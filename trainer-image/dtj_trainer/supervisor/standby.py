@@ -1,0 +1,172 @@
+"""The standby: a second process that has formed the next cluster with its peers' and waits at its first step.
+
+When a process of the job falls, every supervisor lets its standby go instead of a new process, and training goes on
+without the second that a new process needs. It is made only while all train and there is room for it, and it never
+stands in the way: whatever happens to it, the job goes on as without it (docs/decisions/041-the-standby.md).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from dtj_trainer import link
+from dtj_trainer.cluster.peers import GENERATION
+from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.supervisor import nursery
+from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.life import Child
+from dtj_trainer.supervisor.metrics import resident_bytes
+from dtj_trainer.supervisor.nursery import Nursery
+from dtj_trainer.supervisor.place import Part, Place
+from dtj_trainer.supervisor.rendezvous import Rendezvous
+from dtj_trainer.supervisor.settings import Settings
+
+AFTER_SECONDS: Final = 0.25
+"""After the first step of the process that trains."""
+AGAIN_SECONDS: Final = 20.0
+"""After a standby that ended before it was of use."""
+FAILURES: Final = 3
+"""After so many of these there is none any more."""
+HEADROOM: Final = 1.3
+"""Free memory, as a multiple of what the process that trains uses, that a standby has to leave room for."""
+FIRST_VICTIM: Final = "1000"
+"""oom_score_adj of a standby: if memory gets short, the kernel takes it and not the process that trains."""
+
+
+class Standby:
+    """At most one process beside the one that trains."""
+
+    def __init__(self, nursery: Nursery, config: TfConfig, cgroup: Cgroup) -> None:
+        self.port = free_port()
+        self._nursery = nursery
+        self._config = config
+        self._cgroup = cgroup
+        self.process: Child | None = None
+        self._peers: frozenset[str] = frozenset()
+        """Incarnations of the supervisors whose standbys it forms a cluster with."""
+        self._due: float | None = None
+        self._failures = 0
+        self._dismissed = False
+        self._mark = "0"
+
+    def tend(self, now: float, trains: Child, rendezvous: Rendezvous, number: int, order: Mapping[str, Any]) -> bool:
+        """Make one where it is time, and end one whose peers are no more; True if child `number` was asked for."""
+        peers = incarnations(rendezvous)
+        if self.process is not None:
+            if self._peers != peers:
+                self.dismiss()
+            return False
+        if self._due is None:
+            self._due = now + AFTER_SECONDS
+        if self._peers != peers:
+            self._peers, self._failures = peers, 0
+        if now < self._due or self._failures >= FAILURES or not self._possible(trains, rendezvous):
+            return False
+        ours, theirs = link.pair()
+        ours.setblocking(False)
+        self.process = Child(number, ours, self._cgroup.oom_kills(), standby=True, side=1 - trains.side)
+        self._dismissed = False
+        environment = {GENERATION: f"{rendezvous.me.generation + 1}"}
+        if self.process.side:
+            environment["TF_CONFIG"] = self._elsewhere(rendezvous).wire()
+        self._nursery.bear(number, {**order, "standby": True, "environment": environment}, theirs)
+        return True
+
+    def hear(self) -> None:
+        """Read what it says: only whether it is prepared is of interest."""
+        while self.process is not None:
+            try:
+                packet = self.process.sock.recv(link.PACKET_BYTES)
+            except (BlockingIOError, OSError):
+                return
+            if not packet:
+                return
+            if link.decode(packet).get("type") == "prepared":
+                self.process.prepared = True
+
+    def born(self, number: int, pid: int) -> bool:
+        """A child exists; False if it is another one."""
+        if self.process is None or self.process.number != number:
+            return False
+        self.process.pid = pid
+        self._mark = mark(pid, FIRST_VICTIM)
+        if self._dismissed:
+            nursery.kill(pid)
+        return True
+
+    def died(self, pid: int, now: float) -> bool:
+        """A child is gone and reaped; False if it was another one."""
+        if self.process is None or self.process.pid != pid:
+            return False
+        self.process.sock.close()
+        self.process = None
+        if not self._dismissed:
+            self._failures += 1
+            self._due = now + AGAIN_SECONDS
+        return True
+
+    def take(self, rendezvous: Rendezvous) -> Child | None:
+        """The process that takes over; None where it is not prepared, or was prepared with others."""
+        found = self.process
+        if found is None or not found.prepared or self._dismissed or self._peers != incarnations(rendezvous):
+            return None
+        self.process, self._due = None, None
+        mark(found.pid, self._mark)
+        return found
+
+    def dismiss(self) -> None:
+        """End it; `died` follows."""
+        self._due = None
+        if self.process is None or self._dismissed:
+            return
+        self._dismissed = True
+        if self.process.pid is not None:
+            nursery.kill(self.process.pid)
+
+    def _possible(self, trains: Child, rendezvous: Rendezvous) -> bool:
+        everybody = all(peer.standby_port for peer in rendezvous.company.values())
+        used, free = resident_bytes(trains.pid), self._cgroup.free_bytes()
+        room = used is not None and free is not None and free > HEADROOM * used
+        return self._nursery.loaded and everybody and rendezvous.all_run and room
+
+    def _elsewhere(self, rendezvous: Rendezvous) -> TfConfig:
+        """The cluster at its members' other ports."""
+        ports = {task: peer.standby_port for task, peer in rendezvous.company.items()}
+        return self._config.at({**ports, self._config.task: self.port})
+
+
+def incarnations(rendezvous: Rendezvous) -> frozenset[str]:
+    """Of the peers."""
+    return frozenset(peer.incarnation for peer in rendezvous.company.values())
+
+
+def possible(settings: Settings, place: Place, nursery: Nursery) -> bool:
+    """Whether this pod may have a standby at all.
+
+    Not beside an accelerator, whose memory two processes would share.
+    """
+    if settings.standby == "off" or place.part is not Part.MEMBER or not nursery.preload:
+        return False
+    accelerated = bool(settings.gpus) or any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists()
+    return place.strategy in {"", "MultiWorkerMirrored"} and not accelerated
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as sock:
+        sock.bind(("", 0))
+        return int(sock.getsockname()[1])
+
+
+def mark(pid: int | None, first_victim: str) -> str:
+    """Set oom_score_adj of a process; what it was before. Where that is not allowed it stays."""
+    file = Path(f"/proc/{pid}/oom_score_adj")
+    try:
+        before = file.read_text(encoding="ascii")
+        file.write_text(first_victim, encoding="ascii")
+    except OSError:
+        return "0"
+    return before
