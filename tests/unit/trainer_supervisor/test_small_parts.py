@@ -126,7 +126,7 @@ def stepping(seconds: float = 1.0, until: int = 10) -> Progress:
     progress = Progress()
     progress.child_started(0.0)
     for step in range(1, until + 1):
-        progress.steps_made({"step": step, "steps": 1, "seconds": seconds}, float(step), 0.0)
+        progress.hear({"type": "progress", "step": step, "steps": 1, "seconds": seconds}, float(step), 0.0)
     return progress
 
 
@@ -147,7 +147,7 @@ def test_nothing_is_ready_before_the_first_step_or_after_the_loss_of_the_child()
 
 def test_a_save_counts_as_life():
     progress = stepping()
-    progress.entered("save", None, 10.0)
+    progress.hear({"type": "phase", "phase": "save"}, 10.0, 0.0)
     assert progress.alive(500.0)
     assert not progress.stalled(500.0, None)
 

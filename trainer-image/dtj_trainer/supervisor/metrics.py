@@ -5,9 +5,12 @@ from __future__ import annotations
 import bisect
 import os
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+from dtj_trainer.supervisor.progress import BRINGUP_PHASES
 
 STEP_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CHECKPOINT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -53,6 +56,27 @@ class Metrics:
     restarts: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
     bringup: dict[str, float] = field(default_factory=dict)
+
+    def hear(self, message: Mapping[str, Any]) -> None:
+        """Count what a message of the child's brings."""
+        match message.get("type"):
+            case "phase" if message.get("phase") in BRINGUP_PHASES and message.get("seconds") is not None:
+                self.bringup[str(message["phase"])] = float(message["seconds"])
+            case "progress":
+                self._steps_made(message)
+            case "checkpoint":
+                self.last_checkpoint_step = int(message["step"])
+                self.checkpoint_seconds.observe(float(message.get("seconds") or 0.0))
+
+    def _steps_made(self, message: Mapping[str, Any]) -> None:
+        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
+        self.steps += steps
+        self.examples += int(message.get("examples") or 0)
+        self.data_wait_seconds += float(message.get("dataWaitSeconds") or 0.0)
+        self.loss = message.get("loss")
+        self.learning_rate = message.get("learningRate")
+        if steps:
+            self.step_seconds.observe(seconds / steps, steps)
 
     def text(self, *, peers_ready: int, standby_ready: bool, child: int | None) -> str:
         """The page of /metrics; `child` is the pid whose memory is shown."""

@@ -9,6 +9,7 @@ import statistics
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Final
 
 READY_FACTOR: Final = 3.0
@@ -37,7 +38,6 @@ class Progress:
     updated_at: float | None = None
     """Unix time of the last step."""
     phase: str = ""
-    bringup: dict[str, float] = field(default_factory=dict)
     managed: bool = False
     """The child reports its steps."""
     serving: bool = False
@@ -57,8 +57,46 @@ class Progress:
         self.managed = self.serving = self.stepped = False
         self.phase = ""
 
-    def steps_made(self, message: Mapping[str, Any], now: float, wall: float) -> None:
-        """A progress message."""
+    def hear(self, message: Mapping[str, Any], now: float, wall: float) -> None:
+        """A message of the child's, at `now`, which is `wall` in Unix time."""
+        match message.get("type"):
+            case "hello":
+                self.managed = bool(message.get("managed"))
+            case "phase":
+                self._entered(str(message.get("phase")), now)
+            case "progress":
+                self._steps_made(message, now, wall)
+            case "checkpoint":
+                self.checkpoint_step = int(message["step"])
+                self._life = now
+            case "ready":
+                self.serving = True
+
+    def take_word(self, outcome: Mapping[str, Any]) -> None:
+        """What the child says at its end of how far it came."""
+        if outcome.get("step") is not None:
+            self.step = int(outcome["step"])
+        if outcome.get("checkpointStep") is not None:
+            self.checkpoint_step = int(outcome["checkpointStep"])
+        if outcome.get("metrics"):
+            self.metrics = dict(outcome["metrics"])
+
+    def status(self) -> dict[str, Any]:
+        """What /status says of the training."""
+        stamp = None if self.updated_at is None else datetime.fromtimestamp(self.updated_at, UTC)
+        return {
+            "step": self.step,
+            "totalSteps": self.total_steps,
+            "epoch": self.epoch,
+            "stepsPerSecond": self.steps_per_second,
+            "examplesPerSecond": self.examples_per_second,
+            "loss": self.loss,
+            "metrics": self.metrics,
+            "lastCheckpointStep": self.checkpoint_step,
+            "updatedAt": f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03}Z" if stamp else None,
+        }
+
+    def _steps_made(self, message: Mapping[str, Any], now: float, wall: float) -> None:
         steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
         self.step = message.get("step")
         self.total_steps = message.get("totalSteps") or self.total_steps
@@ -78,19 +116,10 @@ class Progress:
         self.updated_at = wall
         self._life = now
 
-    def entered(self, phase: str, seconds: float | None, now: float) -> None:
-        """A phase message."""
-        if phase in BRINGUP_PHASES:
-            if seconds is not None:
-                self.bringup[phase] = seconds
-            return
-        self.phase = phase
-        self._life = now
-
-    def saved(self, step: int, now: float) -> None:
-        """A checkpoint message."""
-        self.checkpoint_step = step
-        self._life = now
+    def _entered(self, phase: str, now: float) -> None:
+        if phase not in BRINGUP_PHASES:
+            self.phase = phase
+            self._life = now
 
     @property
     def median_step(self) -> float:

@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from dtj_trainer import link
@@ -272,7 +271,7 @@ class Supervision:
     def _happened(self, event: nursery.Event, now: float) -> None:
         match event:
             case Loaded(seconds):
-                self._progress.bringup["import"] = self._metrics.bringup["import"] = seconds
+                self._metrics.bringup["import"] = seconds
             case Born(number, pid):
                 if self._child is not None and self._child.number == number:
                     self._child.pid = pid
@@ -296,7 +295,7 @@ class Supervision:
         if child.sentence is Sentence.DISMISSED and self._stop_at is None:
             self._fork_at = now
             return
-        self._take_word(child.outcome)
+        self._progress.take_word(child.outcome)
         if self._stop_at is not None:
             self._end(Ending(ExitClass.DONE, 0) if self._serves else judge_stopped(child, managed=managed))
             return
@@ -360,27 +359,14 @@ class Supervision:
             sock.close()
 
     def _hear_child(self, child: Child, message: Mapping[str, Any], now: float) -> None:
-        progress, metrics = self._progress, self._metrics
+        self._progress.hear(message, now, time.time())
+        self._metrics.hear(message)
         match message.get("type"):
-            case "hello":
-                progress.managed = bool(message.get("managed"))
-            case "phase":
-                seconds = message.get("seconds")
-                progress.entered(str(message.get("phase")), seconds, now)
-                metrics.bringup.update(progress.bringup)
             case "prepared":
                 child.prepared = True
-            case "progress":
-                progress.steps_made(message, now, time.time())
-                self._count(message)
-                if self._forgiven(child, now):
-                    self._spent = 0
-            case "checkpoint":
-                progress.saved(int(message["step"]), now)
-                metrics.last_checkpoint_step = int(message["step"])
-                metrics.checkpoint_seconds.observe(float(message.get("seconds") or 0.0))
+            case "progress" if child.released_at is not None and now - child.released_at >= FORGIVEN_SECONDS:
+                self._spent = 0
             case "ready":
-                progress.serving = True
                 self._rendezvous.stand(Stage.SERVING)
             case "outcome":
                 child.outcome = dict(message)
@@ -391,33 +377,11 @@ class Supervision:
         assert self._child is not None
         exit_class = self._child.outcome.get("class")
         if exit_class == ExitClass.DONE:
-            self._take_word(self._child.outcome)
+            self._progress.take_word(self._child.outcome)
             self._done_at = now
             self._rendezvous.stand(Stage.DONE)
         elif exit_class == ExitClass.PEER_LOST and self._stop_at is None and self._rendezvous.me.stage is Stage.RUNNING:
             self._rendezvous.process_lost()
-
-    def _take_word(self, outcome: Mapping[str, Any]) -> None:
-        if outcome.get("step") is not None:
-            self._progress.step = int(outcome["step"])
-        if outcome.get("checkpointStep") is not None:
-            self._progress.checkpoint_step = int(outcome["checkpointStep"])
-        if outcome.get("metrics"):
-            self._progress.metrics = dict(outcome["metrics"])
-
-    def _count(self, message: Mapping[str, Any]) -> None:
-        metrics = self._metrics
-        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
-        metrics.steps += steps
-        metrics.examples += int(message.get("examples") or 0)
-        metrics.data_wait_seconds += float(message.get("dataWaitSeconds") or 0.0)
-        metrics.loss = message.get("loss")
-        metrics.learning_rate = message.get("learningRate")
-        if steps:
-            metrics.step_seconds.observe(seconds / steps, steps)
-
-    def _forgiven(self, child: Child, now: float) -> bool:
-        return child.released_at is not None and now - child.released_at >= FORGIVEN_SECONDS
 
     def _say(self, message: Mapping[str, Any]) -> None:
         if self._child is None:
@@ -590,19 +554,8 @@ class Supervision:
     def status(self) -> Mapping[str, Any]:
         """The object of /status."""
         with self._lock:
-            progress = self._progress
-            updated = progress.updated_at
-            stamp = None if updated is None else datetime.fromtimestamp(updated, UTC)
             return {
-                "step": progress.step,
-                "totalSteps": progress.total_steps,
-                "epoch": progress.epoch,
-                "stepsPerSecond": progress.steps_per_second,
-                "examplesPerSecond": progress.examples_per_second,
-                "loss": progress.loss,
-                "metrics": progress.metrics,
-                "lastCheckpointStep": progress.checkpoint_step,
-                "updatedAt": f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03}Z" if stamp else None,
+                **self._progress.status(),
                 "role": self._place.task.role,
                 "index": self._place.task.index,
                 "attempt": self._place.attempt,

@@ -37,10 +37,11 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     sources: list[socket.socket | int] = [control, wake]
     began = time.monotonic()
+    gc.disable()  # what is imported stays
     for name in PRELOADED:
         _preload(name)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     _say(control, {"ready": round(time.monotonic() - began, 3)})
     children: set[int] = set()
     while True:
