@@ -45,7 +45,7 @@ bench-operator: ## the operator beside a bare client on a real API server (optio
 
 .PHONY: cluster
 cluster: ## bring up the embedded cluster, images and all (options: CLUSTER_ARGS)
-	$(in_environment) -m e2e.cluster up $(CLUSTER_ARGS)
+	$(in_environment) -m e2e.cluster up --images $(CLUSTER_ARGS)
 
 .PHONY: cluster-down
 cluster-down: ## take it down, also after a crash

@@ -29,10 +29,9 @@ def ground() -> Iterator[Ground]:
     images = build_images()
     provider = os.environ.get("DTJ_E2E_PROVIDER", "embedded")
     running = runs_already(provider)
-    cluster = providers.up(provider, CLUSTER, nodes=2)
+    archives = {image.ref: image.archive for image in images.values()}
+    cluster = providers.up(provider, CLUSTER, nodes=2, images=archives)
     try:
-        for image in images.values():
-            cluster.load_image(image.archive, image.ref)
         chart.install(cluster, images["dtj-operator"].ref)
         yield Ground(cluster, Api(cluster.kubeconfig), images["dtj-trainer"].ref)
     finally:

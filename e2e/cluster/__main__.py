@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from e2e.cluster import binaries, embedded, images, providers, record
+from e2e.cluster import binaries, embedded, images, prerequisites, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -34,6 +34,8 @@ def main(words: list[str] | None = None) -> int:
 def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
     match options.command:
         case "up":
+            if options.provider == "embedded" and (problem := prerequisites.unfit()):
+                raise ClusterError(problem)
             built = images.build_images().values() if options.images else ()
             providers.up(
                 options.provider,

@@ -22,17 +22,19 @@ def up(
     images: Mapping[str, Path] | None = None,
 ) -> Cluster:
     """Start a cluster, or find it running, with `images` (ref to archive) on every node."""
+    cluster: Cluster
     match provider:
         case "embedded":
             return embedded.up(name, nodes=nodes, port=port, images=images)
         case "kind":
             cluster = kind.up(name, nodes=nodes, port=port)
-            for ref, archive in (images or {}).items():
-                cluster.load_image(archive, ref)
-            return cluster
         case "existing":
-            return existing.attach(name, _chosen(kubeconfig))
-    raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+            cluster = existing.attach(name, _chosen(kubeconfig))
+        case _:
+            raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+    for ref, archive in (images or {}).items():
+        cluster.load_image(archive, ref)
+    return cluster
 
 
 def attach(provider: str = "embedded", name: str = "dtj", *, kubeconfig: Path | None = None) -> Cluster:

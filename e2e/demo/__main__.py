@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
@@ -20,7 +21,7 @@ from e2e.failure import Failure
 from e2e.jobs import Variation
 from e2e.watching import Watcher
 
-RESULTS = Path(__file__).resolve().parent.parent.parent / "build" / "results"
+RESULTS = Path(os.environ.get("DTJ_RESULTS") or Path(__file__).resolve().parent.parent.parent / "build" / "results")
 REPORT = RESULTS / "demo.json"
 PICTURE = RESULTS / "demo-loss.png"
 CLUSTER = "dtj"
@@ -85,10 +86,12 @@ class Demo:
             raise ClusterError(problem)
         images = dict(build_images())
         bringing_up = time.monotonic()
-        cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=max(2, chosen.workers))
+        archives = {image.ref: image.archive for image in images.values()}
+        nodes = max(2, chosen.workers)
+        cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        story.prepare(cluster, api, images)
+        story.prepare(cluster, api, images["dtj-operator"].ref)
         variation = Variation(images["dtj-trainer"].ref, workers=chosen.workers, epochs=chosen.epochs)
         job = story.start(api, variation)
         self._ending = Ending("Pending", expected_steps=variation.expected_steps)

@@ -10,7 +10,6 @@ from typing import Any
 from e2e import chart, children
 from e2e.api import Api, core_path
 from e2e.cluster import Cluster
-from e2e.cluster.images import Image
 from e2e.cluster.progress import phase
 from e2e.demo import curve
 from e2e.demo.screen import Screen
@@ -41,12 +40,10 @@ class Ending:
     recovered: Recovery | None = None
 
 
-def prepare(cluster: Cluster, api: Api, images: dict[str, Image]) -> None:
-    """Images on every node, the operator installed, an empty claim for the checkpoints."""
-    for image in images.values():
-        cluster.load_image(image.archive, image.ref)
+def prepare(cluster: Cluster, api: Api, operator: str) -> None:
+    """The operator installed from the image `operator`, an empty claim for the checkpoints."""
     with phase("operator, by helm"):
-        chart.install(cluster, images["dtj-operator"].ref)
+        chart.install(cluster, operator)
     with phase("shared volume for the checkpoints"):
         clear(cluster, api)
 

@@ -56,16 +56,17 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
     return lines[-1]
 
 
-def without_root(*command: str) -> subprocess.CompletedProcess[str]:
-    return run("unshare", "--user", "--map-user=1000", "--map-group=1000", *command)
+def without_root(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run("unshare", "--user", "--map-user=1000", "--map-group=1000", *command, **environment)
 
 
 def test_no_root_for_the_cluster() -> None:
     assert "root" in sentence(without_root("make", "cluster"))
 
 
-def test_no_root_for_the_demo() -> None:
-    said = sentence(without_root("make", "demo"))
+def test_no_root_for_the_demo(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    said = sentence(without_root("make", "demo", DTJ_RESULTS=str(tmp_path)))
     assert "root" in said
     assert "--provider kind" in said
 
@@ -93,7 +94,7 @@ def test_no_go_and_no_pip(tmp_path: Path) -> None:
 
 def test_full_disk_for_the_cache(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    said = sentence(on_small_disk(cache, "make", "demo", DTJ_CACHE=str(cache)))
+    said = sentence(on_small_disk(cache, "make", "demo", DTJ_CACHE=str(cache), DTJ_RESULTS=str(tmp_path)))
     assert "DTJ_CACHE" in said
     assert list(cache.iterdir()) == []
 
@@ -106,8 +107,8 @@ def test_full_disk_for_the_cluster(tmp_path: Path) -> None:
     assert str(state) in said
 
 
-def test_unknown_option() -> None:
-    done = run("make", "demo", "DEMO_ARGS=--workers 7")
+def test_unknown_option(tmp_path: Path) -> None:
+    done = run("make", "demo", "DEMO_ARGS=--workers 7", DTJ_RESULTS=str(tmp_path))
     assert done.returncode != 0
     assert "--workers 7" in done.stderr
 
