@@ -80,3 +80,24 @@ def test_a_lost_standby_disturbs_nothing_and_the_next_loss_is_met_with_new_proce
     restarted(pods, 1)
     assert [pod.wait() for pod in pods] == [0, 0]
     assert [pod.termination()["restarts"] for pod in pods] == [1, 1]
+
+
+def test_standbys_of_a_pod_that_left_are_given_up_and_its_successor_is_met_with_new_processes(
+    launch: Launcher, tmp_path: Path
+):
+    checkpoint = {"DTJ_CHECKPOINT": json.dumps({"directory": str(tmp_path / "checkpoints"), "everySteps": 20})}
+    places = launch.places()
+    first, second = (
+        launch.start("fitting.py", f"{STEPS}", http=http, environment=environment | checkpoint)
+        for http, environment in places
+    )
+    stand_by([first, second])
+    second.process.terminate()
+    assert second.wait() == 42
+    http, environment = places[1]
+    successor = launch.start(
+        "fitting.py", f"{STEPS}", http=http, environment=environment | checkpoint | {"DTJ_ATTEMPT": "1"}
+    )
+    assert [pod.wait() for pod in (first, successor)] == [0, 0]
+    assert first.termination()["restarts"] == 1
+    assert successor.termination()["step"] == STEPS

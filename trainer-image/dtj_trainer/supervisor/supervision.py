@@ -292,7 +292,8 @@ class Supervision:
         self._overtaken_at = None
         managed = self._progress.managed
         self._progress.child_lost()
-        if child.sentence is Sentence.DISMISSED and self._stop_at is None:
+        if child.standby and not child.released and self._stop_at is None:
+            self._rendezvous.dismiss_standby()
             self._fork_at = now
             return
         self._progress.take_word(child.outcome)
