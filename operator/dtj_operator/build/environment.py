@@ -52,6 +52,11 @@ def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping
     return result
 
 
+def names(job: Job) -> set[str]:
+    """Names of our variables."""
+    return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
+
+
 def merged(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
     """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
     kept = [entry for entry in theirs or [] if entry.get("name") not in ours]

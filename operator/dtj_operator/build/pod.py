@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import PORT_NAME, RestartPolicy, Role
 from dtj_operator.build.containers import containers, main_container, main_index, port
-from dtj_operator.build.environment import merged, variables
+from dtj_operator.build.environment import merged, names, variables
 from dtj_operator.build.names import owner_reference, pod_labels, pod_name
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def pod_restart_policy(replica: ReplicaSpec) -> str:
 def overridden(job: Job) -> list[str]:
     """What the templates say that the operator's own values replace, as `role: field`."""
     lost: list[str] = []
+    ours = names(job)
     for role, replica in job.spec.replica_specs.items():
         metadata = replica.template.get("metadata") or {}
         spec = replica.template.get("spec") or {}
@@ -68,7 +69,6 @@ def overridden(job: Job) -> list[str]:
         reserved = pod_labels(job, role, 0, 0).keys()
         lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved]
         main = main_container(job.spec, replica.template)
-        ours = variables(job, role, 0, 0, main)
         lost += [f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in ours]
     return lost
 

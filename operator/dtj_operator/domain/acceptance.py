@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.build.pod import overridden
-from dtj_operator.domain.validity import spec_hash
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,14 +19,14 @@ def accepted(draft: Draft) -> None:
     draft.choose_strategy()
     draft.set_true(ConditionType.CREATED, Reason.JOB_CREATED, "The job was accepted.")
     draft.note(EventReason.CREATED, f"Accepted: {_shape(draft)}.")
-    draft.spec_hash = spec_hash(draft.spec)
+    draft.spec_hash = draft.spec_hash_now
     _warn_of_checkpoints(draft)
     _warn_of_templates(draft)
 
 
 def take_spec(draft: Draft) -> None:
     """Take over a spec that could be edited meanwhile, and say anew what its owner should know."""
-    now, before = spec_hash(draft.spec), draft.spec_hash
+    now, before = draft.spec_hash_now, draft.spec_hash
     draft.spec_hash = now
     if before and now != before:
         _warn_of_checkpoints(draft)

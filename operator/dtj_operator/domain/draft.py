@@ -27,6 +27,7 @@ from dtj_operator.build.pod import main_container_name
 from dtj_operator.build.strategy import choose_strategy
 from dtj_operator.domain.plan import Action, DeletePod, Event
 from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots
+from dtj_operator.domain.validity import spec_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,6 +49,7 @@ class Draft:
 
     __slots__ = (
         "_conditions",
+        "_spec_hash_now",
         "actions",
         "attempt",
         "backoff",
@@ -76,6 +78,7 @@ class Draft:
         "restarts",
         "role_restarts",
         "slots",
+        "slots_before",
         "snapshot",
         "spec",
         "spec_hash",
@@ -106,7 +109,8 @@ class Draft:
         self._sort(snapshot.pods)
 
         self.attempt = before.attempt
-        self.slots = read_slots(ledger.slots)
+        self.slots_before = read_slots(ledger.slots)
+        self.slots = dict(self.slots_before)
         self.incident: OpenIncident | None = ledger.incident
         self.last_incident = before.last_incident
         self.restarts, self.backoff = before.restarts, before.backoff
@@ -131,6 +135,7 @@ class Draft:
         self.actions: list[Action] = []
         self.events: list[Event] = []
         self._conditions = {c.type: c for c in before.conditions}
+        self._spec_hash_now = ""
         self.next_check: datetime | None = None
 
     def _sort(self, pods: Iterable[Pod]) -> None:
@@ -200,6 +205,12 @@ class Draft:
     def multi_pod(self) -> bool:
         """Whether the spec asks for more than one pod."""
         return len(self.wanted) > 1
+
+    @property
+    def spec_hash_now(self) -> str:
+        """Hash of the spec as it is, which several policies ask for."""
+        self._spec_hash_now = self._spec_hash_now or spec_hash(self.spec)
+        return self._spec_hash_now
 
     def conditions(self) -> tuple[Condition, ...]:
         """All conditions as they stand in this draft, in their usual order."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.status import JobStatus, Ledger
 from dtj_operator.build.names import worker_selector
 from dtj_operator.domain.plan import Plan, Urgency
-from dtj_operator.domain.slots import read_slots, write_slots
+from dtj_operator.domain.slots import write_slots
 
 if TYPE_CHECKING:
     from dtj_operator.api.names import Role
@@ -29,7 +29,7 @@ def plan_of(draft: Draft) -> Plan:
 
 def _status_of(draft: Draft) -> JobStatus:
     slots = draft.before.ledger.slots
-    if read_slots(slots) != draft.slots:
+    if draft.slots != draft.slots_before:
         slots = write_slots(draft.slots)
     completed: dict[Role, list[int]] = {}
     for slot in sorted(draft.completed):

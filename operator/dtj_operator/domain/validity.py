@@ -77,4 +77,4 @@ def _drifted(draft: Draft) -> bool:
     if draft.before.observed_generation == draft.job.generation:
         told = draft.condition(ConditionType.INVALID)
         return told is not None and told.holds and told.reason == Reason.SPEC_CHANGED
-    return spec_hash(draft.spec) != draft.spec_hash
+    return draft.spec_hash_now != draft.spec_hash

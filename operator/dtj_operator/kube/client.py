@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from dtj_operator.kube.connection import Connection
     from dtj_operator.kube.resources import Resource
 
-READ_SECONDS = 10.0
-LIST_SECONDS = 30.0
-WRITE_SECONDS = 15.0
 CONNECT_SECONDS = 5.0
+READ = aiohttp.ClientTimeout(total=10, sock_connect=CONNECT_SECONDS)
+LIST = aiohttp.ClientTimeout(total=30, sock_connect=CONNECT_SECONDS)
+WRITE = aiohttp.ClientTimeout(total=15, sock_connect=CONNECT_SECONDS)
+"""How long an answer may take."""
 SILENCE_SECONDS = 75.0
 """A watch that is silent for longer is dead: servers send a bookmark about once a minute."""
 ATTEMPTS = 3
@@ -134,7 +135,7 @@ class HttpClient:
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
         """See ApiClient."""
-        return await self._repeat("GET", resource.path(namespace, name), READ_SECONDS)
+        return await self._repeat("GET", resource.path(namespace, name), READ)
 
     async def pages(
         self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
@@ -145,7 +146,7 @@ class HttpClient:
             query["labelSelector"] = labels
         while True:
             path = f"{resource.path(namespace)}?{urlencode(query)}"
-            answer = await self._repeat("GET", path, LIST_SECONDS)
+            answer = await self._repeat("GET", path, LIST)
             metadata = answer.get("metadata") or {}
             yield Page(items=answer.get("items") or [], resource_version=str(metadata.get("resourceVersion") or "0"))
             token = metadata.get("continue")
@@ -212,13 +213,15 @@ class HttpClient:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         # The UID makes a second deletion harmless, so this is a read as far as repeating goes.
-        return await self._repeat("DELETE", resource.path(namespace, name), WRITE_SECONDS, wire.dumps(options))
+        return await self._repeat("DELETE", resource.path(namespace, name), WRITE, wire.dumps(options))
 
-    async def _repeat(self, method: str, path: str, seconds: float, content: bytes | None = None) -> dict[str, Any]:
+    async def _repeat(
+        self, method: str, path: str, limit: aiohttp.ClientTimeout, content: bytes | None = None
+    ) -> dict[str, Any]:
         """Send a request that may be sent again; a few times before giving up with Retry."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self._send(method, path, seconds, content, "application/json", wrote=False)
+                return await self._send(method, path, limit, content, "application/json", wrote=False)
             except Retry as error:
                 if attempt == ATTEMPTS:
                     raise
@@ -233,7 +236,7 @@ class HttpClient:
         content = wire.dumps(body)
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                return await self._send(method, path, WRITE_SECONDS, content, content_type, wrote=True)
+                return await self._send(method, path, WRITE, content, content_type, wrote=True)
             except Retry as error:
                 if attempt == ATTEMPTS:
                     raise
@@ -244,12 +247,18 @@ class HttpClient:
         raise AssertionError
 
     async def _send(
-        self, method: str, path: str, seconds: float, content: bytes | None, content_type: str, *, wrote: bool
+        self,
+        method: str,
+        path: str,
+        limit: aiohttp.ClientTimeout,
+        content: bytes | None,
+        content_type: str,
+        *,
+        wrote: bool,
     ) -> dict[str, Any]:
         await self._bucket.take()
-        timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         try:
-            async with self._open(method, path, timeout, content, content_type) as answer:
+            async with self._open(method, path, limit, content, content_type) as answer:
                 text = await answer.read()
         except aiohttp.ClientConnectorError as error:
             self._observe(method, "<error>")

@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 HOLD_SECONDS = 1.0
 """How long a status that differs in counts alone waits for company."""
-LONGEST_HOLD_SECONDS = 10.0
+LONGEST_HOLD_SECONDS = 30.0
 """How long it waits while other jobs are in line."""
 SOONEST = timedelta(milliseconds=20)
 """Least time until a planned next look, so that a time just past cannot spin."""

@@ -29,7 +29,7 @@ LONGEST_MESSAGE = 1024
 """Characters the API server accepts in an event's message."""
 
 AT_ONCE = 2
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 30.0
 """How long an event gives way to jobs in line."""
 LOOK_SECONDS = 0.1
 MOST_WAITING = 10_000

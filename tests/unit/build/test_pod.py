@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dtj_operator.build.environment import names
 from dtj_operator.build.pod import build_pod, overridden
 from dtj_operator.build.service import build_service
 from dtj_operator.build.strategy import choose_strategy
@@ -195,3 +196,9 @@ def test_one_headless_service_publishes_peers_before_they_are_ready():
 def test_auto_chooses_by_roles_pods_and_gpus_and_says_why(world: World, chosen: str, reason: str):
     choice = choose_strategy(world.job.spec)
     assert (choice.type, choice.reason) == (chosen, reason)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_names_that_a_template_may_not_use_are_those_that_a_pod_gets(workers: int):
+    world = job(worker=workers)
+    assert names(world.job) == set(environment(pod(world)))
