@@ -37,6 +37,7 @@ def keep(made: NodeHost, place: Path) -> None:
             return
         unfinished = place.with_suffix(".new")
         shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.parent.mkdir(parents=True, exist_ok=True)
         _link(made.images, unfinished)
         shutil.copytree(made.directory / "loaded", unfinished / "loaded")
         unfinished.rename(place)
