@@ -137,8 +137,10 @@ def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
     message = end.message if end else pod.message
     told = _decoded(message)
     step = told.get("step")
+    # A kubelet that came back may know no container any more; Succeeded still means that all ended with 0.
+    code = 0 if pod.phase == "Succeeded" else None
     return Failure(
-        exit_code=end.exit_code if end else None,
+        exit_code=end.exit_code if end else code,
         reason=end.reason if end else "",
         exit_class=str(told.get("class") or ""),
         message=message or pod.message,

@@ -130,24 +130,32 @@ def _ending(
         if rule.action is RuleAction.FAIL_JOB:
             name = rule.name or f"rules[{root.rule}]"
             return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
-    elif not root.evidence and root.exit_code != 0:
-        if any(draft.restart_policy(slot) is RestartPolicy.NEVER for slot in failed):
-            return (
-                Reason.RESTART_POLICY_NEVER,
-                f"A pod failed under restartPolicy Never: {told}",
-            )
-        if (
-            draft.restart_policy(Slot(root.role, root.index)) is RestartPolicy.EXIT_CODE
-            and root.exit_code is not None
-            and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
-        ):
-            return (
-                Reason.PERMANENT_FAILURE,
-                f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}",
-            )
+    elif (
+        not root.evidence
+        and root.exit_code != 0
+        and any(draft.restart_policy(slot) is RestartPolicy.NEVER for slot in failed)
+    ):
+        return Reason.RESTART_POLICY_NEVER, f"A pod failed under restartPolicy Never: {told}"
+    elif _permanent(draft, root):
+        return (
+            Reason.PERMANENT_FAILURE,
+            f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}",
+        )
     if charged and draft.restarts.charged >= policy.max_restarts:
         return (
             Reason.MAX_RESTARTS_EXCEEDED,
             f"All {policy.max_restarts} restarts of failurePolicy.maxRestarts are used: {told}",
         )
     return None, ""
+
+
+def _permanent(draft: Draft, root: Root) -> bool:
+    """Whether the root cause is a code that no restart mends; a disruption is the root cause unless the program
+    itself is to blame in so many words.
+    """
+    return (
+        draft.restart_policy(Slot(root.role, root.index)) is RestartPolicy.EXIT_CODE
+        and (root.standing == Standing.CHARGED or not root.evidence)
+        and root.exit_code is not None
+        and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
+    )

@@ -250,6 +250,16 @@ def test_permanent_code_under_exit_code_fails_the_job_naming_replica_and_code():
     assert "train-worker-1 ended with exit code 1" in world.status.message
 
 
+def test_under_exit_code_a_disruption_is_the_root_cause_unless_the_program_itself_is_to_blame():
+    disrupted = job(worker=worker("ExitCode")).running().pod("worker", 1, failed(1, disruption="EvictionByEvictionAPI"))
+    assert disrupted.act().status.restarts.charged == 0
+    assert not disrupted.holds("Failed")
+    to_blame = told("user-error", 1) | {"conditions": failed(1, disruption="EvictionByEvictionAPI")["conditions"]}
+    world = job(worker=worker("ExitCode")).running().pod("worker", 1, to_blame).settle().later(1).settle()
+    assert world.decide().reason("Failed") == "PermanentFailure"
+    assert "UserError" in world.status.message
+
+
 def test_peers_are_not_judged_beside_a_retryable_root_cause():
     world = job(worker=worker("ExitCode")).running().pod("worker", 0, failed(1)).pod("worker", 1, failed(143))
     world.settle().later(1).settle()
@@ -306,6 +316,15 @@ def test_a_serving_role_that_ends_early_is_replaced_for_free():
     world = job(chief=1, worker=1, ps=1).running().pod("worker", 0, done()).settle().later(1).settle()
     assert world.status.completed == {}
     assert world.status.attempt == 1
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "Never", "ExitCode"])
+def test_a_ps_that_succeeded_without_a_word_about_its_containers_has_ended_with_0(policy: str):
+    world = job(chief=1, worker=1, ps=worker(policy, 1)).running()
+    world.pod("ps", 0, {"phase": "Succeeded", "conditions": []}).settle().later(1)
+    outcome = world.act()
+    assert outcome.creates == ["train-ps-0"]
+    assert outcome.status.restarts == Restarts(total=1, charged=0, by_cause={Cause.UNKNOWN: 1})
 
 
 def test_deleting_a_running_worker_does_not_fail_the_job_and_keeps_its_identity():
