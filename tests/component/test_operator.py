@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
 
@@ -54,6 +55,20 @@ async def test_while_nothing_changes_nothing_is_written(api_server, kubelet):
         api_server.log.clear()
         await asyncio.sleep(2.0)
         assert api_server.log.writes("dtj-operator/") == []
+
+
+async def test_a_deadline_fires_in_time_although_requests_have_failed_before(api_server, monkeypatch):
+    monkeypatch.setattr("dtj_operator.runtime.queue.FIRST_BACKOFF_SECONDS", 60.0)  # as after many failures
+    # No kubelet: nothing happens to the pods, so that only time can wake the operator.
+    async with operating(api_server):
+        api_server.create(JOBS, job(activeDeadlineSeconds=4))
+        await until(lambda: len(names(api_server)) == 2)
+        failing = api_server.faults.add(lambda request: request.subresource == "status", Answer(500))
+        api_server.delete("pods", "default", "train-worker-1")
+        await until(lambda: failing.hits == 1)
+        await until(lambda: condition(api_server, "Failed")[0] == "True")
+    began = datetime.fromisoformat(status(api_server)["startTime"])
+    assert 4.0 <= (datetime.now(UTC) - began).total_seconds() < 4.0 + 2.0
 
 
 async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kubelet):

@@ -35,6 +35,7 @@ from dtj_operator.domain.plan import (
 )
 from dtj_operator.domain.pods import view_pod, view_service
 from dtj_operator.domain.snapshot import Node, Snapshot, Trouble, TroubleKind
+from dtj_operator.domain.troubles import refused
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 UID = "11111111-1111-1111-1111-111111111111"
@@ -265,9 +266,10 @@ class World:
 
     def refuse(self, kind: TroubleKind, target: str, message: str = "refused") -> Self:
         """The API server refuses to create that object."""
-        self.troubles = [t for t in self.troubles if t.target != target]
+        before = next((trouble for trouble in self.troubles if trouble.target == target), None)
         generation = self.raw["metadata"]["generation"]
-        self.troubles.append(Trouble(kind, target, message, self.now, self.now, generation))
+        self.troubles = [trouble for trouble in self.troubles if trouble is not before]
+        self.troubles.append(refused(kind, target, message, generation=generation, now=self.now, before=before))
         return self
 
     def later(self, seconds: float) -> Self:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.domain.plan import CreatePod, CreateService
-from dtj_operator.domain.troubles import retry_time, trouble_with
+from dtj_operator.domain.troubles import retry_time
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 def membership(draft: Draft) -> None:
     """Bring pods and service to what the slot records ask for."""
     service_stands = _service(draft)
+    for trouble in draft.snapshot.troubles:
+        if draft.now < trouble.retry_at:
+            draft.check_at(trouble.retry_at)
     for pod in draft.strays:
         draft.remove(pod)
     surplus = [slot for slot in draft.pods if slot not in draft.slots]
@@ -60,12 +63,6 @@ def _service(draft: Draft) -> bool:
 
 
 def _may_try(draft: Draft, target: str) -> bool:
-    """Whether a write that was refused may be tried again by now."""
-    trouble = trouble_with(draft.snapshot, target)
-    if trouble is None or (trouble.generation and trouble.generation < draft.job.generation):
-        return True
-    again = retry_time(trouble)
-    if draft.now >= again:
-        return True
-    draft.check_at(again)
-    return False
+    """Whether no refusal stands in the way of that creation by now."""
+    again = retry_time(draft.snapshot.troubles, target, draft.job.generation)
+    return again is None or draft.now >= again

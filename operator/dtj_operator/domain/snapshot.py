@@ -6,7 +6,7 @@ The runtime gathers it, `decide` reads it. Values only: no I/O, no clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -113,10 +113,12 @@ class Trouble:
     """The API server's own words."""
     since: datetime
     """When the write was refused for the first time."""
-    tried_at: datetime | None = None
-    """When it was refused last; None means `since`."""
-    generation: int = 0
-    """Generation of the job at that time; a newer spec is tried at once. 0: not known."""
+    pause: timedelta
+    """How long it rests after the latest refusal."""
+    retry_at: datetime
+    """When it is tried again though nothing has changed."""
+    generation: int
+    """Generation of the job at that time; a newer spec is tried at once."""
 
 
 @dataclass(frozen=True, slots=True)

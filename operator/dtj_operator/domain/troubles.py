@@ -1,7 +1,8 @@
 """What keeps pods from running that nobody of the job is to blame for, and that heals by itself.
 
 Each is a reason of `Running=False`; the sentence keeps the words that were seen first, because
-the kubelet and the scheduler never say the same thing twice.
+the kubelet and the scheduler never say the same thing twice. A refused write rests twice as long
+after each refusal of its kind.
 """
 
 from __future__ import annotations
@@ -11,21 +12,25 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import Reason
-from dtj_operator.domain.snapshot import TroubleKind
+from dtj_operator.domain.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from dtj_operator.domain.draft import Draft
-    from dtj_operator.domain.snapshot import Pod, Snapshot, Trouble
+    from dtj_operator.domain.snapshot import Pod
 
-RETRY_AFTER = {
+FIRST_PAUSE = {
     TroubleKind.NAME_TAKEN: timedelta(seconds=5),
     TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
     TroubleKind.POD_REFUSED: timedelta(seconds=30),
     TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
     TroubleKind.INVALID: timedelta(seconds=60),
 }
+LONGEST_PAUSE = timedelta(seconds=60)
+ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
+"""These stop one object; every other kind stops all creations of the job until it is tried again."""
 
 PULL_FAILURES = frozenset(
     {
@@ -56,12 +61,25 @@ class Obstacle:
         return f"{self.subject}: {self.words}"
 
 
-def trouble_with(snapshot: Snapshot, target: str) -> Trouble | None:
-    """The refusal of the write of that object, if its last one was refused."""
-    for trouble in snapshot.troubles:
-        if trouble.target == target:
-            return trouble
-    return None
+def refused(
+    kind: TroubleKind, target: str, message: str, *, generation: int, now: datetime, before: Trouble | None = None
+) -> Trouble:
+    """What is kept of a refusal; `before`: what was kept of the one before it."""
+    if before is None or before.kind is not kind:
+        pause = FIRST_PAUSE[kind]
+        return Trouble(kind, target, message, now, pause, now + pause, generation)
+    pause = min(LONGEST_PAUSE, 2 * before.pause)
+    return Trouble(kind, target, message, before.since, pause, now + pause, generation)
+
+
+def retry_time(troubles: Iterable[Trouble], target: str, generation: int) -> datetime | None:
+    """When that object may be created at the earliest; None: at once. A new generation may try at once."""
+    concerning = (
+        trouble.retry_at
+        for trouble in troubles
+        if trouble.generation == generation and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
+    )
+    return max(concerning, default=None)
 
 
 def unanswered(draft: Draft, reason: str) -> bool:
@@ -75,11 +93,6 @@ def unanswered(draft: Draft, reason: str) -> bool:
         and draft.before.observed_generation == draft.job.generation
         and any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
     )
-
-
-def retry_time(trouble: Trouble) -> datetime:
-    """When the write is tried again though nothing has changed."""
-    return (trouble.tried_at or trouble.since) + RETRY_AFTER[trouble.kind]
 
 
 def obstacle(draft: Draft) -> Obstacle | None:

@@ -14,6 +14,7 @@ from dtj_operator.build.pod import build_pod
 from dtj_operator.build.service import build_service
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
 from dtj_operator.domain.snapshot import TroubleKind
+from dtj_operator.domain.troubles import retry_time
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.runtime.mergepatch import difference
@@ -104,14 +105,10 @@ class Executor:
         services = [action for action in plan.actions if isinstance(action, CreateService)]
         pods = [action for action in plan.actions if isinstance(action, CreatePod)]
         wrote = await _each(deletions, lambda action: self._delete(key, action))
-        now = self._clock.now()
-        generation = known.generation
         through = True
-        if services and not self._ledger.blocked(key, key.name, generation, now):
+        if services:
             through = await self._create(SERVICES, self._store.services, key, known, build_service(job))
             wrote = True
-        elif services:
-            through = False
         if pods and through:
             created = await self._create_pods(key, known, job, pods)
             wrote = wrote or created
@@ -126,7 +123,7 @@ class Executor:
             nonlocal refused
             body = build_pod(job, action.role, action.index, action.attempt)
             name = body["metadata"]["name"]
-            if refused or self._ledger.blocked(key, name, known.generation, self._clock.now()):
+            if refused:
                 return False
             held = self._store.pods.held(key, name)
             if held is not None and held.value.deleted_at is not None:
@@ -134,7 +131,8 @@ class Executor:
                 return False
             if not await self._create(PODS, self._store.pods, key, known, body):
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals.
-                refused = self._ledger.blocked(key, "", known.generation, self._clock.now())
+                again = retry_time(self._ledger.of(key), "", known.generation)
+                refused = again is not None and self._clock.now() < again
             return True
 
         return await _each(pods, create)

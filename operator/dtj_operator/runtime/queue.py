@@ -47,6 +47,8 @@ class Queue:
         self._patient: dict[Key, None] = {}
         """Keys that come after everybody in line, in order."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._overdue: set[Key] = set()
+        """Keys whose time has come while they were worked on."""
         self._failures: dict[Key, int] = {}
         self._news = asyncio.Event()
         self._closed = False
@@ -109,10 +111,14 @@ class Queue:
     def done(self, key: Key) -> None:
         """The pass went well."""
         self._failures.pop(key, None)
+        self._overdue.discard(key)
         self._release(key)
 
     def failed(self, key: Key, after: float | None = None) -> float:
-        """The pass went wrong: come back after a growing, jittered delay, at least `after` seconds. Returns it."""
+        """The pass went wrong: come back after a growing, jittered delay, at least `after` seconds. Returns it.
+
+        A time that was ordered stays ordered: news may wait for the end of the delay, a deadline may not.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 20))
@@ -120,6 +126,9 @@ class Queue:
         self._observer.retried()
         self._busy.discard(key)
         self._again.discard(key)
+        if key in self._overdue:
+            self._overdue.discard(key)
+            delay = 0.0
         self.add_after(key, delay)
         return delay
 
@@ -147,4 +156,6 @@ class Queue:
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
+        if key in self._busy:
+            self._overdue.add(key)
         self.add(key)

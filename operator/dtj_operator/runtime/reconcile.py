@@ -124,13 +124,15 @@ class Reconciler:
         plan, node_check = self._decide(key, known)
         if plan.status is None:
             return False
-        again: list[float] = []
+        # Ordered before anything can go wrong: a deadline does not wait for the end of a backoff.
+        ordered = self._look_again(key, plan.next_check, node_check)
         wrote = False
         if plan.status is not job.status:
             if plan.urgency is Urgency.SOON and not plan.actions and not plan.events:
                 remaining = self._hold(key)
                 if remaining > 0:
-                    return self._look_again(key, plan.next_check, node_check, [remaining])
+                    self._queue.add_after(key, remaining)
+                    return True
             wrote = await self._executor.write_status(key, known, plan.status.wire())
         self._held_since.pop(key, None)
         if plan.actions or plan.events:
@@ -138,10 +140,10 @@ class Reconciler:
             current = self._store.job(key) if wrote else known
             if current is None or current.uid != known.uid:
                 return False
-            acted = await self._executor.act(key, current, current.job if wrote else job, plan)
-            if acted:
-                again.append(0.0)
-        return self._look_again(key, plan.next_check, node_check, again)
+            if await self._executor.act(key, current, current.job if wrote else job, plan):
+                self._queue.add(key)
+                ordered = True
+        return ordered
 
     def _decide(self, key: Key, known: KnownJob) -> tuple[Plan, datetime | None]:
         now = self._clock.now()
@@ -172,15 +174,12 @@ class Reconciler:
             return LONGEST_HOLD_SECONDS - held
         return HOLD_SECONDS - held
 
-    def _look_again(
-        self, key: Key, next_check: datetime | None, node_check: datetime | None, delays: list[float]
-    ) -> bool:
-        now = self._clock.now()
-        times = [at for at in (next_check, node_check, self._ledger.next_retry(key)) if at is not None]
-        delays += [max(at - now, SOONEST).total_seconds() for at in times]
-        if not delays:
+    def _look_again(self, key: Key, *times: datetime | None) -> bool:
+        """Order a look at the earliest of these times. Returns whether there is one."""
+        earliest = min((at for at in times if at is not None), default=None)
+        if earliest is None:
             return False
-        self._queue.add_after(key, min(delays))
+        self._queue.add_after(key, max(earliest - self._clock.now(), SOONEST).total_seconds())
         return True
 
 

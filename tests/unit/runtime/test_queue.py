@@ -81,6 +81,27 @@ async def test_a_wait_that_the_server_asks_for_is_kept():
     assert queue.failed(A, after=7.0) == 7.0
 
 
+async def test_a_time_that_was_ordered_is_kept_through_a_failure_whose_delay_is_longer():
+    queue = Queue(Silent())
+    queue.add(A)
+    await queue.take()
+    queue.add_after(A, 0.01)
+    queue.failed(A, after=7.0)
+    assert await asyncio.wait_for(queue.take(), 1.0) == A
+
+
+async def test_a_time_that_came_while_the_key_was_worked_on_is_kept_through_a_failure():
+    queue = Queue(Silent())
+    queue.add(A)
+    await queue.take()
+    queue.add_after(A, 0.0)
+    await asyncio.sleep(0.01)
+    queue.failed(A, after=7.0)
+    assert await asyncio.wait_for(queue.take(), 1.0) == A
+    queue.failed(A, after=7.0)
+    assert await nothing_in_line(queue)
+
+
 async def test_a_closed_queue_hands_out_nothing_more():
     queue = Queue(Silent())
     queue.add(A)

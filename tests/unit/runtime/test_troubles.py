@@ -37,36 +37,6 @@ def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
     assert classify(error) is kind
 
 
-def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
-    ledger = Ledger()
-    waits = []
-    now = NOW
-    for _ in range(6):
-        ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "no", 1, now)
-        retry = ledger.next_retry(KEY)
-        assert retry is not None
-        waits.append((retry - now).total_seconds())
-        now = retry
-    assert waits == [5, 10, 20, 40, 60, 60]
-
-
-def test_an_invalid_template_is_tried_again_every_60_seconds_or_on_a_new_generation():
-    ledger = Ledger()
-    ledger.note(KEY, TroubleKind.INVALID, "p", "no", 1, NOW)
-    assert ledger.blocked(KEY, "p", 1, after(59))
-    assert not ledger.blocked(KEY, "p", 1, after(60))
-    assert not ledger.blocked(KEY, "p", 2, after(1))
-
-
-def test_a_used_up_quota_stops_the_peers_but_a_taken_name_does_not():
-    ledger = Ledger()
-    ledger.note(KEY, TroubleKind.NAME_TAKEN, "p", "foreign", 1, NOW)
-    assert ledger.blocked(KEY, "p", 1, after(1))
-    assert not ledger.blocked(KEY, "q", 1, after(1))
-    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    assert ledger.blocked(KEY, "q", 1, after(1))
-
-
 def test_trouble_is_kept_until_that_write_succeeds():
     ledger = Ledger()
     ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
@@ -82,4 +52,13 @@ def test_trouble_with_what_is_no_longer_wanted_is_forgotten_when_due():
     ledger.note(KEY, TroubleKind.INVALID, "p", "no", 1, NOW)
     assert not ledger.prune(KEY, set(), after(30))
     assert ledger.prune(KEY, set(), after(60))
-    assert ledger.next_retry(KEY) is None
+    assert ledger.of(KEY) == ()
+
+
+def test_trouble_that_waits_for_another_one_is_not_forgotten_meanwhile():
+    ledger = Ledger()
+    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "q", "full", 1, after(2))
+    assert not ledger.prune(KEY, set(), after(5))
+    assert ledger.prune(KEY, {"q"}, after(7))
+    assert [trouble.target for trouble in ledger.of(KEY)] == ["q"]

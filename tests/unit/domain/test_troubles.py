@@ -1,0 +1,58 @@
+"""When a refused write is tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dtj_operator.domain.snapshot import Trouble, TroubleKind
+from dtj_operator.domain.troubles import refused, retry_time
+from tests.support.world import NOW, job
+
+
+def seconds(trouble: Trouble, target: str, generation: int = 1) -> float | None:
+    again = retry_time([trouble], target, generation)
+    return (again - NOW).total_seconds() if again else None
+
+
+def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
+    waits, now = [], NOW
+    before: Trouble | None = None
+    for _ in range(6):
+        before = refused(TroubleKind.QUOTA_EXCEEDED, "p", "no", generation=1, now=now, before=before)
+        waits.append((before.retry_at - now).total_seconds())
+        now = before.retry_at
+    assert waits == [5, 10, 20, 40, 60, 60]
+    assert before is not None
+    assert before.since == NOW
+    other = refused(TroubleKind.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
+    assert (other.since, other.pause) == (now, timedelta(seconds=30))
+
+
+def test_an_invalid_template_is_tried_again_after_60_seconds_or_at_once_on_a_new_generation():
+    trouble = refused(TroubleKind.INVALID, "p", "no", generation=1, now=NOW)
+    assert seconds(trouble, "p") == 60
+    assert seconds(trouble, "p", generation=2) is None
+
+
+def test_a_used_up_quota_stops_the_peers_but_a_taken_name_does_not():
+    assert seconds(refused(TroubleKind.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q") == 5
+    assert seconds(refused(TroubleKind.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q") is None
+
+
+def test_a_second_refusal_makes_the_plan_wait_twice_as_long():
+    world = job(worker=2)
+    world.act()
+    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    world.later(5).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    assert world.later(5).act().creates == []
+    assert world.decide().plan.next_check == world.now + timedelta(seconds=5)
+    assert world.later(5).act().creates == ["train-worker-1"]
+
+
+def test_the_plan_makes_no_peer_of_a_pod_that_the_quota_has_refused_but_one_of_a_pod_whose_name_is_taken():
+    world = job(worker=2)
+    world.act()
+    world.vanish("worker", 0).vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-0")
+    assert world.act().creates == []
+    world.troubles.clear()
+    assert world.refuse(TroubleKind.NAME_TAKEN, "train-worker-0").act().creates == ["train-worker-1"]
