@@ -190,3 +190,17 @@ async def test_the_second_of_two_operators_takes_over_when_the_first_leaves(api_
         await until(lambda: running(api_server, "second"))
         assert asyncio.get_running_loop().time() - began < 3.0
     assert kubelet.incarnations("train-worker-0") == 1
+
+
+async def test_a_change_that_the_server_cannot_see_is_reported_and_not_acted_upon(api_server, kubelet):
+    async with operating(api_server):
+        begun = job()
+        begun["spec"]["replicaSpecs"]["worker"]["template"]["metadata"] = {"fieldOfToday": 1}
+        api_server.create(JOBS, begun)
+        await until(lambda: running(api_server))
+        pods = api_server.list("pods")
+        keys = {"fieldOfToday": None, "fieldOfTomorrow": 1}
+        change = {"spec": {"replicaSpecs": {"worker": {"template": {"metadata": keys}}}}}
+        api_server.patch(JOBS, "default", "train", change)
+        await until(lambda: condition(api_server, "Invalid") == ("True", "SpecChanged"))
+        assert api_server.list("pods") == pods

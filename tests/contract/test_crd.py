@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
+from dtj_operator.api.rules import JOB_RULES, MANAGED_BY_RULE, SPEC_RULES
 from e2e.cluster.api import Api, ApiError, wait_until
 from e2e.cluster.plane import Plane
 from tests.support.apiserver import ApiServer
@@ -339,6 +340,15 @@ REFUSED_WHILE_STARTED: dict[str, Change] = {
     "one typeless key for another": {
         "replicaSpecs": {"worker": {"template": {"spec": {"nodeSelector": None, "tolerations": []}}}}
     },
+    "a key that the schema does not declare for one that it does": {
+        "replicaSpecs": {"worker": {"template": {"spec": {"nodeSelector": None, "fieldOfTomorrow": 1}}}}
+    },
+    "a key more that the schema does not declare": {
+        "replicaSpecs": {"worker": {"template": {"spec": {"fieldOfTomorrow": 1}}}}
+    },
+    "the value of a key that the schema does not declare": {
+        "replicaSpecs": {"worker": {"template": {"metadata": {"fieldOfToday": 2}}}}
+    },
 }
 
 
@@ -346,7 +356,7 @@ def started(api: Api, **spec: Any) -> str:
     """A job with a startTime; its path."""
     job = manifest(**{"activeDeadlineSeconds": 100, **spec})
     template = job["spec"]["replicaSpecs"]["worker"]["template"]
-    template["metadata"] = {"labels": {"a": "b"}}
+    template["metadata"] = {"labels": {"a": "b"}, "fieldOfToday": 1}
     template["spec"]["nodeSelector"] = {"a": "b"}
     template["spec"]["containers"][0]["env"] = [{"name": "A", "value": "1"}]
     path = f"{JOBS}/{create(api, job)['metadata']['name']}"
@@ -371,6 +381,36 @@ def test_everything_but_managed_by_may_change_in_the_update_that_resumes(api: Ap
     api.patch(path, {"spec": {"suspend": True}})
     api.patch(f"{path}/status", {"status": {"startTime": None}})
     api.patch(path, {"spec": {**copy.deepcopy(change), "suspend": False}})
+
+
+def test_one_undeclared_key_of_a_template_for_another_is_what_no_rule_can_see(api: Api):
+    # The operator sees it: test_a_change_that_the_server_cannot_see_is_reported_and_not_acted_upon.
+    keys = {"fieldOfToday": None, "fieldOfTomorrow": 1}
+    api.patch(started(api), {"spec": {"replicaSpecs": {"worker": {"template": {"metadata": keys}}}}})
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("job", [job for job, _ in REFUSED.values()], ids=REFUSED.keys())
+def test_both_servers_refuse_a_manifest_with_the_same_sentences(
+    real_api: Api, api_in_process: Api, job: dict[str, Any]
+):
+    assert sentences(lambda: create(real_api, job)) == sentences(lambda: create(api_in_process, job))
+
+
+@pytest.mark.contract
+@pytest.mark.parametrize("change", REFUSED_WHILE_STARTED.values(), ids=REFUSED_WHILE_STARTED.keys())
+def test_both_servers_refuse_a_change_with_the_same_sentences(real_api: Api, api_in_process: Api, change: Change):
+    patch = {"spec": change}
+    in_process, real = started(api_in_process), started(real_api)
+    assert sentences(lambda: api_in_process.patch(in_process, patch)) == sentences(lambda: real_api.patch(real, patch))
+
+
+def sentences(attempt: Callable[[], object]) -> set[str]:
+    """The sentences of our rules with which the server refuses."""
+    with pytest.raises(ApiError) as refused:
+        attempt()
+    rules = (*SPEC_RULES, *JOB_RULES, MANAGED_BY_RULE)
+    return {rule.message for rule in rules if rule.message in str(refused.value)}
 
 
 def test_managed_by_never_changes(api: Api):

@@ -107,8 +107,7 @@ class RuleBook:
         values = _environment().Activation({"self": new, **before})
         for rule in asked:
             if said := rule.broken(values):
-                kind = "object" if isinstance(new, dict) else "array" if isinstance(new, list) else new
-                yield f"{path}{rule.field}".lstrip("."), f'Invalid value: "{kind}": {said}'
+                yield f"{path}{rule.field}".lstrip(".") or "<nil>", f"Invalid value: {said}"
 
 
 def _as_rules_see_it(old: Any, new: Any, schema: Object) -> Any:
@@ -124,15 +123,19 @@ def _as_rules_see_it(old: Any, new: Any, schema: Object) -> Any:
 
 
 def _same(new: Any, old: Any, schema: Object) -> bool:
-    """`new == old` as the server evaluates it: objects are of one size, what the schema declares is equal, and an
-    undeclared key is looked at only where both have it. So one undeclared key may stand in for another.
+    """`new == old && old == new` as the server evaluates it: objects are of one size, what the schema declares is
+    equal, and an undeclared key is looked at only where both have it. So one of those may stand in for another.
+
+    One way alone the server's `==` also overlooks declared keys that only its right side has; not so here.
     """
+    if new is old:
+        return True
     if isinstance(new, dict) and isinstance(old, dict) and schema.get("type") == "object":
         return len(new) == len(old) and all(
-            name in old and _same(value, old[name], inner)
+            name in new and name in old and _same(new[name], old[name], inner)
             if (inner := _schema_of(schema, name)) is not None
-            else name not in old or value == old[name]
-            for name, value in new.items()
+            else name not in new or name not in old or new[name] == old[name]
+            for name in new.keys() | old.keys()
         )
     if isinstance(new, list) and isinstance(old, list) and isinstance(schema.get("items"), dict):
         return len(new) == len(old) and all(_same(a, b, schema["items"]) for a, b in zip(new, old, strict=True))
