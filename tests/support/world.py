@@ -352,7 +352,8 @@ class World:
                 pod = self.pods.get(name, {})
                 if pod and pod["metadata"]["uid"] == uid:
                     ended = pod["status"].get("phase") in {"Succeeded", "Failed"}
-                    if force or ended or not pod["spec"].get("nodeName"):
+                    at_once = ended or not pod["spec"].get("nodeName")
+                    if force or (at_once and not pod["metadata"].get("deletionTimestamp")):
                         del self.pods[name]
                     else:
                         self._change(pod, terminating())

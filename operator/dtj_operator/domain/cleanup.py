@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import CleanPodPolicy, ConditionType, Role
-from dtj_operator.domain.draft import TERMINAL
 from dtj_operator.domain.plan import DeleteJob, DeleteService
+from dtj_operator.domain.snapshot import TERMINAL
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from dtj_operator.build.pod import main_container_name
 from dtj_operator.build.strategy import choose_strategy
 from dtj_operator.domain.plan import Action, DeletePod, Event
 from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots
+from dtj_operator.domain.snapshot import TERMINAL
 from dtj_operator.domain.validity import spec_hash
 
 if TYPE_CHECKING:
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 NODE_NOT_READY = "NodeNotReady"
 """What the node controller writes as the reason of Ready=False on the pods of a node that is silent."""
-TERMINAL = frozenset({"Succeeded", "Failed"})
-"""Pod phases that are final."""
 ROLES = frozenset(Role)
 
 
@@ -264,9 +263,10 @@ class Draft:
         """Delete a pod of ours. Returns whether its name is free right after.
 
         The API server removes a pod at once that has ended or was never bound, and one that is
-        deleted by force, which is what happens to pods on a lost node.
+        deleted by force. That is what happens to pods on a lost node, and to a terminating pod
+        that has ended: its kubelet would take up to a second more to tidy up and let the name go.
         """
-        force = self.node_lost(pod)
+        force = self.node_lost(pod) or (pod.deleted_at is not None and pod.over)
         if pod.deleted_at is not None and not force:
             return False
         self.actions.append(DeletePod(pod.name, pod.uid, force))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
 from dtj_operator.api.resource import parse_time
-from dtj_operator.domain.snapshot import Container, Pod, Service, Terminated
+from dtj_operator.domain.snapshot import TERMINAL, Container, Pod, Service, Terminated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,6 +37,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
         deleted_at=parse_time(meta.get("deletionTimestamp")),
         phase=_phase(spec, status),
+        over=status.get("phase") in TERMINAL and not meta.get("finalizers"),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         ready=ready.get("status") == "True",

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dtj_operator.api.resource import Job
     from dtj_operator.api.status import Progress
 
+TERMINAL = frozenset({"Succeeded", "Failed"})
+"""Pod phases that are final."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
@@ -56,6 +59,8 @@ class Pod:
     deleted_at: datetime | None
     """deletionTimestamp."""
     phase: str
+    over: bool
+    """The kubelet says itself that nothing of it runs any more, and no finalizer holds the object."""
     reason: str
     message: str
     ready: bool

@@ -8,6 +8,7 @@ import pytest
 
 from dtj_operator.api.names import Cause
 from dtj_operator.api.status import Restarts
+from dtj_operator.domain.plan import DeletePod
 from tests.support.world import (
     Change,
     World,
@@ -332,6 +333,22 @@ def test_deleting_a_running_worker_does_not_fail_the_job_and_keeps_its_identity(
     assert world.decide().creates == []
     assert world.reap().act().creates == ["train-worker-1"]
     assert world.status.restarts == Restarts(total=1, charged=0, by_cause={Cause.DELETED: 1})
+
+
+def test_a_terminating_pod_that_has_ended_makes_way_for_its_successor_at_once():
+    world = job(worker=2).running().pod("worker", 1, terminating()).settle()
+    outcome = world.pod("worker", 1, told("preempted", 42)).act()
+    (deletion,) = [action for action in outcome.plan.actions if isinstance(action, DeletePod)]
+    assert deletion.force
+    assert outcome.creates == ["train-worker-1"]
+
+
+def test_a_terminating_pod_that_a_finalizer_holds_is_waited_for():
+    world = job(worker=2).running().pod("worker", 1, terminating()).settle()
+    world.pods["train-worker-1"]["metadata"]["finalizers"] = ["example.org/logs"]
+    outcome = world.pod("worker", 1, told("preempted", 42)).act()
+    assert outcome.plan.actions == ()
+    assert world.reap().act().creates == ["train-worker-1"]
 
 
 def test_a_pod_that_was_seen_and_vanished_counts_as_deleted():
