@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.operator import creation, life, load, record, subject
+from bench.operator import chart, creation, hour, life, load, record, subject
 from bench.operator.fleet import fleet
 from bench.operator.kubelets import kubelets
 from e2e.cluster.plane import plane
 
-STAGES = ("create", "standing", "lives")
+STAGES = ("create", "standing", "lives", "hour")
 NODES = 4
 LIVES = 30
 
@@ -31,10 +31,13 @@ def main() -> None:
         figures |= asyncio.run(_standing(options))
     if "lives" in options.stages:
         figures |= asyncio.run(_lives(options))
+    if "hour" in options.stages:
+        figures |= asyncio.run(_hour(options))
     figures["load_after"] = round(os.getloadavg()[0], 1)
     _say(f"wrote {record.write(figures)}")
     if options.keep:
-        _say(f"kept {record.keep(figures)}")
+        kept = record.keep(figures)
+        _say(f"kept {kept} and {chart.draw(kept)}")
     for name, value in figures.items():
         print(f"{name:32} {value}")
 
@@ -78,12 +81,7 @@ async def _standing(options: argparse.Namespace) -> dict[str, Any]:
                 figures |= {"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)}
                 figures["rss_mb"] = round(operator.rss_mb(), 1)
                 _say(f"{options.samples} replacements, one at a time")
-                seconds = await life.replacements(jobs, options.jobs, options.samples)
-                figures |= {
-                    "replacement_samples": len(seconds),
-                    "replacement_p50_seconds": round(life.percentile(seconds, 0.5), 4),
-                    "replacement_p95_seconds": round(life.percentile(seconds, 0.95), 4),
-                }
+                figures |= _replacement(await life.replacements(jobs, options.jobs, options.samples))
                 figures["memory"] = []
                 for turn in range(options.churn):
                     _say(f"memory: every job fails once ({turn + 1} of {options.churn})")
@@ -108,6 +106,21 @@ async def _lives(options: argparse.Namespace) -> dict[str, Any]:
     return {"requests_per_life": round(whole.requests_per_job, 2), "requests_of_lives": dict(whole.requests)}
 
 
+def _replacement(found: life.Replacements) -> dict[str, Any]:
+    figures: dict[str, Any] = {"replacement_samples": len(found.operator)}
+    for side, seconds in (("", found.operator), ("floor_", found.floor)):
+        for share in (50, 95):
+            figures[f"replacement_{side}p{share}_seconds"] = round(life.percentile(seconds, share / 100), 4)
+    ratio = figures["replacement_p50_seconds"] / figures["replacement_floor_p50_seconds"]
+    return figures | {"replacement_ratio": round(ratio, 2)}
+
+
+async def _hour(options: argparse.Namespace) -> dict[str, Any]:
+    _say(f"an hour with {options.hour_jobs} jobs, in {hour.MINUTES * hour.MINUTE / 60:.0f} minutes")
+    found = await hour.memory(options.hour_jobs)
+    return {"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": round(hour.growth(found), 1)}
+
+
 def _by_rate(rounds: tuple[creation.Round, ...]) -> list[creation.Round]:
     return sorted(rounds, key=lambda one: one.pods_per_second)
 
@@ -129,6 +142,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=100, help="replacements that are timed (default: 100)")
     parser.add_argument("--churn", type=int, default=6, help="failures of each job, for the memory (default: 6)")
     parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
+    parser.add_argument("--hour-jobs", type=int, default=60, help="jobs of the simulated hour (default: 60)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--source", type=Path, default=subject.SOURCE, help="source root of the operator to measure")
     parser.add_argument("--keep", action="store_true", help="also keep the figures in bench/results/")

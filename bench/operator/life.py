@@ -6,6 +6,7 @@ Pods run at once, without containers.
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections import Counter
@@ -20,10 +21,16 @@ from bench.operator.creation import for_jobs, kinds
 from bench.operator.fleet import Fleet, each
 from bench.operator.subject import Subject
 from dtj_operator.api.contract import EXIT_KILLED
+from dtj_operator.api.names import Role
+from dtj_operator.api.resource import Job
+from dtj_operator.build.pod import build_pod
+from dtj_operator.kube.resources import JOBS, PODS
 from e2e.cluster.audit import Request
 
 STANDING = "standing"
 """The namespace of the jobs that are there all the time."""
+SPARE = "spare"
+"""The namespace of a job that the bench looks after itself."""
 LIVES = "lives"
 LIMIT = 900.0
 REPLACEMENT_LIMIT = 30.0
@@ -89,18 +96,65 @@ async def idle(fleet: Fleet, running: Subject, seconds: float) -> Idle:
     return Idle(len(writes), 100 * used / seconds, kinds(asked))
 
 
-async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[float]:
-    """Seconds from a pod's failure to its successor, one failure at a time; by the API server's clock.
+@dataclass(frozen=True, slots=True)
+class Replacements:
+    """Seconds from each failure to the successor, by the API server's clock."""
+
+    operator: list[float]
+    floor: list[float]
+    """The same three writes, one after the other, by a client that knows of the failure at once."""
+
+
+async def replacements(fleet: Fleet, jobs: int, samples: int) -> Replacements:
+    """One failure at a time, of the operator's pods and of the bench's own in turns.
 
     The container was killed (137): that is free of charge and waits for nothing.
     """
     mark = fleet.plane.audit.mark()
-    victims = [f"{name}-worker-{load.WORKERS - 1}" for name in _spread(load.names(jobs), samples)]
-    for victim in victims:
+    spare = await _Spare.made(fleet)
+    for victim in (f"{name}-worker-{load.WORKERS - 1}" for name in _spread(load.names(jobs), samples)):
         await fleet.end_pod(STANDING, victim, EXIT_KILLED)
         await asyncio.sleep(PAUSE_SECONDS)
+        await spare.fail()
+        await asyncio.sleep(PAUSE_SECONDS)
     await asyncio.sleep(SETTLE_SECONDS)
-    return list(_latencies(fleet.plane.audit.since(mark)))
+    requests = fleet.plane.audit.since(mark)
+    return Replacements(list(_latencies(requests, STANDING)), list(_latencies(requests, SPARE)))
+
+
+class _Spare:
+    """A job that no operator touches, with one pod: what its replacement takes is what the API server takes."""
+
+    def __init__(self, fleet: Fleet, job: Job) -> None:
+        self._client, self._end_pod = fleet.client, fleet.end_pod
+        self._job = job
+        self._body = build_pod(job, Role.WORKER, 0, 0)
+        # Without the labels that make it known to operators.
+        self._body["metadata"]["labels"] = {}
+        self._uid = ""
+
+    @classmethod
+    async def made(cls, fleet: Fleet) -> _Spare:
+        """In a namespace of its own."""
+        fleet.plane.namespace(SPARE)
+        body = load.job("spare")
+        body["spec"]["managedBy"] = "dtj.dev/bench"
+        self = cls(fleet, Job.parse(await fleet.client.create(JOBS, SPARE, body)))
+        await self._create()
+        return self
+
+    async def fail(self) -> None:
+        """Its pod fails and is replaced, as the operator does it: status, deletion, creation."""
+        name = self._body["metadata"]["name"]
+        await self._end_pod(SPARE, name, EXIT_KILLED)
+        words = {"status": {"message": f"{name} is replaced: {self._uid}"}}
+        await self._client.patch_status(JOBS, SPARE, self._job.name, words)
+        await self._client.delete(PODS, SPARE, name, uid=self._uid)
+        await self._create()
+
+    async def _create(self) -> None:
+        created = await self._client.create(PODS, SPARE, self._body)
+        self._uid = created["metadata"]["uid"]
 
 
 async def churn(fleet: Fleet, jobs: int) -> None:
@@ -109,7 +163,7 @@ async def churn(fleet: Fleet, jobs: int) -> None:
     await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
 
     async def replaced() -> bool:
-        return len(list(_latencies(fleet.plane.audit.since(mark)))) >= jobs
+        return len(list(_latencies(fleet.plane.audit.since(mark), STANDING))) >= jobs
 
     await fleet.until(replaced, LIMIT, f"{jobs} replacements", pause=2.0)
     await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
@@ -139,7 +193,7 @@ async def starts(fleet: Fleet, source: Path, times: int) -> float:
 def percentile(values: list[float], share: float) -> float:
     """The smallest value that at least this share of the values do not exceed."""
     ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
 def _operators(fleet: Fleet, mark: int) -> list[Request]:
@@ -152,10 +206,11 @@ def _spread(names: list[str], count: int) -> list[str]:
     return [mixed[number % len(mixed)] for number in range(count)]
 
 
-def _latencies(requests: list[Request]) -> Iterator[float]:
+def _latencies(requests: list[Request], namespace: str) -> Iterator[float]:
+    """Of each pod that the bench let fail, until a pod of its name was created."""
     failed: dict[str, datetime] = {}
     for request in sorted(requests, key=lambda r: r.at):
-        if request.resource != "pods" or request.namespace != STANDING:
+        if request.resource != "pods" or request.namespace != namespace:
             continue
         if request.verb == "patch" and request.user_agent.startswith("dtj-bench"):
             failed[request.name] = request.at

@@ -1,0 +1,139 @@
+"""An hour in the operator's life, in minutes: does its memory stay flat?
+
+API server and kubelets of the tests in this process, the operator in one of its own; for both of them time runs
+`SPEED` times as fast, so that within a few minutes it lists everything anew a dozen times, reconnects its watches,
+replaces hundreds of pods, and sees jobs end, vanish and come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median
+
+from bench.operator import load
+from dtj_operator.api.contract import EXIT_KILLED
+from dtj_operator.app.command import COLLECT_AFTER
+from dtj_operator.app.operator import Operator
+from dtj_operator.app.settings import Settings
+from dtj_operator.kube.connection import Connection, Token
+from tests.support.apiserver import ApiServer
+from tests.support.fasttime import FastKopf, FastLoop
+from tests.support.kubelet import Kubelet
+
+SPEED = 15.0
+MINUTES = 60
+EVERY = 5
+"""Minutes between two readings of the memory."""
+MINUTE = 60 / SPEED
+"""Real seconds."""
+QUIET = Settings(leader_elect=False, metrics=None, health=None, progress=False)
+JOBS = "distributedtrainingjobs"
+NAMESPACE = "default"
+
+
+class Haste:
+    """A clock that runs fast, the same in both processes."""
+
+    def __init__(self, began: float) -> None:
+        """`began`: monotonic seconds of the machine."""
+        self._began = began
+        self._wall = datetime.now(UTC) - timedelta(seconds=(time.monotonic() - began))
+
+    def now(self) -> datetime:
+        """Aware, in UTC."""
+        return self._wall + timedelta(seconds=(time.monotonic() - self._began) * SPEED)
+
+
+async def memory(jobs: int) -> list[float]:
+    """Resident megabytes of an operator with so many jobs, every five minutes of an hour."""
+    began = time.monotonic()
+    dice = random.Random(0)  # noqa: S311
+    async with ApiServer(now=Haste(began).now, bookmark_seconds=MINUTE / 2) as server, Kubelet(server) as kubelet:
+        alive = load.names(jobs)
+        for name in alive:
+            _create(server, name)
+        command = [sys.executable, "-m", "bench.operator.hour", server.url, str(began)]
+        process = subprocess.Popen(command)  # noqa: ASYNC220  (before the clock starts)
+        try:
+            found = []
+            for minute in range(1, MINUTES + 1):
+                await asyncio.sleep(MINUTE)
+                for name in dice.sample(alive, max(1, jobs // 20)):
+                    kubelet.exit(f"{name}-worker-{dice.randrange(load.WORKERS)}", EXIT_KILLED)
+                alive = _succession(server, kubelet, alive, f"late-{minute:02}")
+                if process.poll() is not None:
+                    raise RuntimeError("the operator has ended")
+                if minute % EVERY == 0:
+                    found.append(_resident(process.pid))
+            _demand_work(server, alive)
+            return found
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _create(server: ApiServer, name: str) -> None:
+    body = load.job(name)
+    body["spec"]["ttlSecondsAfterFinished"] = 60
+    server.create(JOBS, body, NAMESPACE)
+
+
+def growth(found: list[float]) -> float:
+    """Megabytes that the second half of the readings lies above the first, the first of all left out: by medians."""
+    settled = found[1:]
+    middle = len(settled) // 2
+    return median(settled[middle:]) - median(settled[:middle])
+
+
+def _succession(server: ApiServer, kubelet: Kubelet, alive: list[str], newcomer: str) -> list[str]:
+    """The oldest job is deleted, another succeeds and is removed by its TTL, two come; the names of those that run."""
+    gone, done, *others = alive
+    server.delete(JOBS, NAMESPACE, gone)
+    for index in range(load.WORKERS):
+        kubelet.exit(f"{done}-worker-{index}", 0)
+    names = [f"{newcomer}-{letter}" for letter in "ab"]
+    for name in names:
+        _create(server, name)
+    return [*others, *names]
+
+
+def _demand_work(server: ApiServer, alive: list[str]) -> None:
+    """An operator that does nothing needs no memory either."""
+    running = [name for name in alive if ((server.get(JOBS, NAMESPACE, name) or {}).get("status") or {}).get("attempt")]
+    if not running:
+        raise RuntimeError("no job has been restarted within the hour: the operator did nothing")
+
+
+def _resident(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return round(next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024, 1)
+
+
+async def operate(url: str, clock: Haste) -> None:
+    """The operator, until it is killed."""
+    connection = Connection(server=url, token=Token("operator"))
+    await Operator(QUIET, connection, lost=lambda: None, clock=clock).run(asyncio.Event())
+
+
+def main(url: str, began: str) -> None:
+    """The child."""
+    FastKopf.install(SPEED)
+    gc.set_threshold(*COLLECT_AFTER)
+    with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=lambda: FastLoop(SPEED)) as runner:
+        runner.run(operate(url, Haste(float(began))))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        print(json.dumps(asyncio.run(memory(int(sys.argv[1])))))
+    else:
+        main(sys.argv[1], sys.argv[2])
