@@ -1,0 +1,36 @@
+"""docs/reference/dtj-run.md names every flag, every metric and every path, and no others."""
+
+import re
+from pathlib import Path
+
+from dtj_trainer.supervisor import desk
+from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.settings import _READERS
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "dtj-run.md").read_text()
+
+
+def test_the_page_has_every_flag():
+    written = set(re.findall(r"^\| `--([a-z-]+)", PAGE, re.MULTILINE))
+    assert written == {name.replace("_", "-") for name in _READERS}
+
+
+def test_the_page_has_every_metric():
+    metrics = Metrics()
+    for message in (
+        {"type": "phase", "phase": "build", "seconds": 1.0},
+        {"type": "checkpoint", "step": 1, "seconds": 1.0},
+        {"type": "progress", "step": 1, "steps": 1, "seconds": 1.0, "loss": 1.0, "learningRate": 0.1},
+    ):
+        metrics.hear(message)
+    metrics.restarts["killed"] += 1
+    page = metrics.text(peers_ready=1, standby_ready=True, child=1)
+    exposed = set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if re.match(r"\| `(dtj|process)_", line)]
+    assert {name for row in rows for name in re.findall(r"`(\w+)", row)} == exposed
+
+
+def test_the_page_has_every_path():
+    source = Path(desk.__file__).read_text()
+    served = set(re.findall(r'case "(/\w+)"', source))
+    assert served == set(re.findall(r"^\| `(?:POST )?(/\w+)`", PAGE, re.MULTILINE))
