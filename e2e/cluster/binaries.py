@@ -58,6 +58,7 @@ PROGRAMS = {
         Program("coredns", "coredns", "github.com/coredns/coredns"),
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("fake-gcs-server", "fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
     )
 }
 """In the order of need: an API server first."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from e2e.stores.gcs import ObjectStore, object_store
 from e2e.stores.hdfs import Hdfs, hdfs
 
 
@@ -11,4 +12,11 @@ from e2e.stores.hdfs import Hdfs, hdfs
 def hadoop() -> Iterator[Hdfs]:
     """A NameNode and a DataNode, fetched, cached and started when first asked for."""
     with hdfs() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def objects() -> Iterator[ObjectStore]:
+    """An object store with an empty bucket `logs`."""
+    with object_store("logs") as running:
         yield running

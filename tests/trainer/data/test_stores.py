@@ -1,10 +1,12 @@
-"""Parquet where it lies in clusters: on a real HDFS."""
+"""Parquet where it lies in clusters: on a real HDFS, and in an object store."""
+
+import pickle
 
 import fsspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import fs, parquet
 
 from dtj_trainer import data
 from dtj_trainer.data.share import Share
@@ -14,23 +16,39 @@ pytestmark = pytest.mark.trainer
 ROWS = 1000
 
 
-@pytest.fixture(scope="module")
-def day(hadoop):
-    """The URI of a directory with two files; Hadoop's own leave a _SUCCESS beside them."""
-    system = fsspec.filesystem("webhdfs", host="127.0.0.1", port=hadoop.http)
-    system.mkdirs("/logs/day=1")
+def write(create):
+    """Two files; programs of Hadoop leave a _SUCCESS beside them."""
     for number, rows in enumerate((range(400), range(400, ROWS))):
         columns = {"id": list(rows), "half": [n / 2 for n in rows], "text": [f"t{n}" for n in rows]}
-        with system.open(f"/logs/day=1/part-{number}.parquet", "wb") as file:
+        with create(f"logs/day=1/part-{number}.parquet") as file:
             parquet.write_table(pa.table(columns), file, row_group_size=150)
-    with system.open("/logs/day=1/_SUCCESS", "wb"):
+    with create("logs/day=1/_SUCCESS"):
         pass
-    return hadoop.uri("/logs/day=1")
 
 
-@pytest.mark.parametrize("way", ["hdfs", "webhdfs"])
-def test_two_workers_read_every_example_of_files_on_hdfs_once(way, day):
-    source = data.parquet(day.replace("hdfs", way, 1), columns=["half", "text"], label="id")
+@pytest.fixture(scope="module")
+def on_hdfs(hadoop):
+    system = fsspec.filesystem("webhdfs", host="127.0.0.1", port=hadoop.http)
+    system.mkdirs("/logs/day=1")
+    write(lambda path: system.open(f"/{path}", "wb"))
+    return hadoop.uri("/logs/day=1"), {}
+
+
+@pytest.fixture(scope="module")
+def in_bucket(objects):
+    options = {"anonymous": True, "scheme": "http", "endpoint_override": objects.address}
+    write(fs.GcsFileSystem(**options).open_output_stream)
+    return "gs://logs/day=1", options
+
+
+@pytest.fixture(params=["hdfs", "gs"])
+def day(request):
+    return request.getfixturevalue({"hdfs": "on_hdfs", "gs": "in_bucket"}[request.param])
+
+
+def test_two_workers_read_every_example_once_wherever_the_files_lie(day):
+    uri, options = day
+    source = data.parquet(uri, columns=["half", "text"], label="id", storage=options)
     assert source.size == ROWS
     seen = []
     for worker in range(2):
@@ -42,7 +60,14 @@ def test_two_workers_read_every_example_of_files_on_hdfs_once(way, day):
     assert np.sort(seen).tolist() == list(range(ROWS))
 
 
-def test_files_on_hdfs_are_named_with_their_host_and_missing_ones_in_one_sentence(hadoop, day):
-    assert data.parquet(f"{day}/*-1.parquet").blocks[0].file.name == f"{day}/part-1.parquet"
-    with pytest.raises(PreflightFailed, match=r"the data file hdfs://127\.0\.0\.1:\d+/logs/day=2 does not exist"):
-        data.parquet(hadoop.uri("/logs/day=2"))
+def test_a_source_travels_to_the_processes_that_read_it(day):
+    uri, options = day
+    source = pickle.loads(pickle.dumps(data.parquet(uri, columns=["id"], storage=options)))
+    assert source.read(source.blocks[-1])["id"].tolist() == list(range(850, ROWS))
+
+
+def test_files_are_named_as_people_name_them_and_missing_ones_in_one_sentence(day):
+    uri, options = day
+    assert data.parquet(f"{uri}/*-1.parquet", storage=options).blocks[0].file.name == f"{uri}/part-1.parquet"
+    with pytest.raises(PreflightFailed, match=f"the data file {uri}2 does not exist"):
+        data.parquet(f"{uri}2", storage=options)

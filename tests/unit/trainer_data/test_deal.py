@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import islice
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtj_trainer.data.deal import Dealt, Order, even_part, gathered, read_on, reading
@@ -31,6 +31,7 @@ PHASES = st.lists(st.tuples(st.integers(1, 5), st.integers(0, 60)), max_size=5)
 ORDERS = st.builds(Order, size=st.integers(1, 80), window=st.sampled_from([0, 1, 7, 100]), seed=st.integers(0, 9))
 
 
+@settings(deadline=None)
 @given(ORDERS, PHASES)
 def test_each_example_of_a_pass_is_read_once_however_often_the_number_of_workers_changes(order, phases):
     seen, history = read_all(order, phases)
@@ -40,6 +41,7 @@ def test_each_example_of_a_pass_is_read_once_however_often_the_number_of_workers
     assert Counter(seen) == {(n, p): 1 for n in range(passes) for p in range(order.size)}
 
 
+@settings(deadline=None)
 @given(ORDERS, st.integers(1, 4), st.integers(0, 150), st.integers(0, 50))
 def test_a_resumed_process_reads_what_it_would_have_read(order, workers, each, more):
     for index in range(workers):
@@ -48,6 +50,7 @@ def test_a_resumed_process_reads_what_it_would_have_read(order, workers, each, m
         assert resumed == undisturbed[each:]
 
 
+@settings(deadline=None)
 @given(ORDERS, PHASES, st.integers(1, 5), st.integers(0, 40), st.integers(0, 40))
 def test_a_resume_after_changes_reads_what_would_have_been_read(order, phases, workers, each, more):
     _, history = read_all(order, phases)
@@ -57,6 +60,7 @@ def test_a_resume_after_changes_reads_what_would_have_been_read(order, phases, w
         assert examples(order, later, workers, index, more) == undisturbed[each:]
 
 
+@settings(deadline=None)
 @given(ORDERS, st.integers(1, 5))
 def test_without_repeat_one_pass_is_read(order, workers):
     seen = [each for index in range(workers) for each in examples(order, (), workers, index, 1000, repeat=False)]
@@ -89,6 +93,7 @@ def test_validation_parts_are_everything_once():
     assert parts == list(range(11))
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 30))), st.integers(1, 20))
 def test_chunks_keep_order_and_passes(windows, least):
     windows = [(number, np.arange(length)) for number, length in sorted(windows, key=lambda each: each[0])]

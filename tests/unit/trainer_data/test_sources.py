@@ -115,7 +115,7 @@ WRONG = {
     ),
     "given no files": lambda _: data.parquet([]),
     "Protocol not known": lambda _: data.parquet("nosuchstore://bucket/a"),
-    "without a driver (Install s3fs": lambda _: data.parquet("s3://bucket/a"),
+    "without a driver": lambda _: data.parquet("abfs://container/a"),
     "does not answer; check its address": lambda _: data.parquet("webhdfs://127.0.0.1:9/a"),
 }
 

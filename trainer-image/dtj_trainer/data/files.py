@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +22,8 @@ RPC_PORTS = (8020, 9000)
 """The NameNode's ports for Hadoop's own protocol; a URI that names one means the NameNode, not that port."""
 ATTEMPTS = 4
 """Readings of a remote block before it counts as unreadable; waits of 0.5, 1 and 2 s between them."""
+RETRIES = timedelta(seconds=15)
+"""Within one reading of an object from Google's store; the driver's own limit is a quarter of an hour."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,15 @@ class File:
 
     def open(self) -> Any:
         return Path(self.path).open("rb") if self.system is None else self.system.open(self.path, "rb")
+
+    def for_arrow(self) -> Any:
+        """Open for pyarrow: what it can read by itself is read without asking Python for each piece."""
+        import pyarrow as pa
+
+        if self.system is None:
+            return pa.OSFile(self.path)
+        native = self.system.fs if hasattr(self.system, "fs") else None
+        return native.open_input_file(self.path) if isinstance(native, pa.fs.FileSystem) else self.open()
 
     def bytes(self, offset: int, length: int) -> bytes:
         with reading(self.name), self.open() as file:
@@ -124,10 +136,8 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
 
 def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     needs(f"reading {uri}", "fsspec")
-    import fsspec
-
     with reading(uri):
-        system, path = fsspec.core.url_to_fs(by_webhdfs(uri), **storage)
+        system, path = _system(uri, storage)
         if any(sign in path for sign in "*?["):
             matching = sorted(system.glob(path))
             if not matching:
@@ -141,6 +151,20 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
                 if not matching:
                     raise PreflightFailed(f"the directory {uri} has no data file in it (*{suffix})")
         return [File(_name(uri, each), each, int(system.info(each)["size"]), system) for each in matching]
+
+
+def _system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
+    """The fsspec file system of a URI, and the path there. pyarrow brings drivers for object stores along."""
+    import fsspec
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow import fs
+
+    scheme, path = uri.split("://", 1)
+    if scheme in {"gs", "gcs"}:
+        return ArrowFSWrapper(fs.GcsFileSystem(**{"retry_time_limit": RETRIES, **storage})), path
+    if scheme in {"s3", "s3a"}:
+        return ArrowFSWrapper(fs.S3FileSystem(**storage)), path
+    return fsspec.core.url_to_fs(by_webhdfs(uri), **storage)
 
 
 def _name(uri: str, path: str) -> str:

@@ -43,7 +43,7 @@ class Parquet:
     def _read(self, block: Block) -> Mapping[str, Any]:
         from pyarrow import parquet
 
-        with reading(block.file.name), block.file.open() as file:
+        with reading(block.file.name), block.file.for_arrow() as file:
             whole = parquet.ParquetFile(file, metadata=self._footers[block.file.name], pre_buffer=True)
             table = whole.read_row_group(block.start, columns=self._columns.names)
         return self._columns.arrays(block.file.name, table, self._empty)
@@ -72,7 +72,7 @@ def parquet(
     """Examples from Parquet: (dict of columns, label), or the dict alone without `label`.
 
     `columns` defaults to all but the label. Files are paths, directories, patterns, or URIs that fsspec knows
-    (hdfs:// goes through WebHDFS, s3:// and gs:// need s3fs and gcsfs); `storage` are fsspec's options for them.
+    (hdfs:// goes through WebHDFS, gs:// and s3:// through pyarrow); `storage` are options of fsspec, or pyarrow.fs.
     `empty` says by column what stands for a missing value; in columns of floats it is NaN without that.
 
     Raises:
@@ -86,7 +86,7 @@ def _footer(file: File) -> Any:
     from pyarrow import parquet
 
     def read() -> Any:
-        with reading(file.name), file.open() as opened:
+        with reading(file.name), file.for_arrow() as opened:
             return parquet.read_metadata(opened)
 
     return file.patiently(read)

@@ -13,13 +13,11 @@ from typing import Any
 
 from dtj_trainer.data import deal, reader
 from dtj_trainer.data.arrays import Arrays
-from dtj_trainer.data.reader import Reading
+from dtj_trainer.data.reading import Reading
 from dtj_trainer.data.share import Share
 from dtj_trainer.data.table import Table
 
 AUTOTUNE = -1
-CHUNKS_WAITING = 2
-"""Chunks of a table that wait between Python and TensorFlow."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +100,7 @@ class Pipeline:
         return self._mapped(numbers.unbatch().map(plain(take))).batch(share.batch, drop_remainder=True)
 
     def _batches(self, reading: Reading, *, drop_remainder: bool) -> Any:
-        """Chunks cut into batches; example by example only where a function of the user's wants that."""
-        table, size = reading.table, reading.share.batch
-        chunks = reader.dataset(reading).prefetch(CHUNKS_WAITING)
-        if self.map is None and table.takes_batches:
-            return chunks.rebatch(size, drop_remainder=drop_remainder)
-        examples = chunks.unbatch()
-        if not table.takes_batches:
-            examples = examples.map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
-        return self._mapped(examples).batch(size, drop_remainder=drop_remainder)
+        """Whole batches at once; example by example only where a function of the user's wants that."""
+        if self.map is None and reading.table.takes_batches:
+            return reader.batches(reading, drop_remainder=drop_remainder)
+        return self._mapped(reader.examples(reading)).batch(reading.share.batch, drop_remainder=drop_remainder)

@@ -8,71 +8,79 @@ know travels in the graph, pickled: TensorFlow's servers trust who speaks to the
 import itertools
 import pickle
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from dtj_trainer.data import deal, read_ahead
-from dtj_trainer.data.share import Share
-from dtj_trainer.data.table import Table
+from dtj_trainer.data.reading import Batches, Chunks, Reading
 
 OPEN, NEXT = "dtj_trainer.data.open", "dtj_trainer.data.next"
+CHUNKS_WAITING = 2
+"""Chunks that wait between Python and TensorFlow."""
+AUTOTUNE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """All that decides what one process reads of a table, and in which order."""
+def batches(reading: Reading, *, drop_remainder: bool) -> Any:
+    """A tf.data.Dataset of batches of `reading.share.batch` examples, for a table that takes batches."""
+    import tensorflow as tf
 
-    table: Table
-    share: Share
-    order: deal.Order
-    history: tuple[deal.Dealt, ...]
-    repeat: bool
-    keep: bool
-    """Hold on to the blocks that were read, and have the same ones in each pass."""
-    once: bool = False
-    """One pass in the order of the files, for validation."""
+    work = Batches(reading, drop_remainder)
+    groups = work.groups()
 
-    def chunks(self) -> Iterator[Mapping[str, Any]]:
-        rows = [block.rows for block in self.table.blocks]
-        mixed = bool(self.order.window) and not self.once
-        places = read_ahead.Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
-        return read_ahead.chunks(self.table, places, self._positions(), keep=self.keep)
+    def example(*stacked: Any) -> Any:
+        pairs = zip(groups, stacked, strict=True)
+        columns = [(group.names, tf.unstack(batch, num=len(group.names))) for group, batch in pairs]
+        return reading.table.example(dict(each for names, found in columns for each in zip(names, found, strict=True)))
 
-    def _positions(self) -> Iterator[tuple[int, deal.Positions]]:
-        if self.once:
-            own = deal.even_part(self.table.size, self.share.count, self.share.index)
-            return ((0, window) for window in deal.Order(self.table.size, 0, 0).windows((own,), 0))
-        return deal.reading(self.order, self.history, self.share.count, self.share.index, repeat=self.repeat)
+    if work.together > 1:
+        return _handed_over(work, lambda *stacked: stacked).unbatch().map(_plain(example))
+    return _handed_over(work, lambda *stacked: example(*(tf.squeeze(each, 0) for each in stacked)))
 
 
-def dataset(reading: Reading) -> Any:
-    """A tf.data.Dataset of many examples at once, with a first axis of varying length.
+def examples(reading: Reading) -> Any:
+    """A tf.data.Dataset of single examples."""
+    table = reading.table
+    names = list(table.signature())
 
-    They are what `table.example` makes of them if it takes many, else dicts of columns.
-    """
+    def named(*columns: Any) -> Any:
+        chunk = dict(zip(names, columns, strict=True))
+        return table.example(chunk) if table.takes_batches else chunk
+
+    found = _handed_over(Chunks(reading), named).prefetch(CHUNKS_WAITING).unbatch()
+    return found if table.takes_batches else found.map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
+
+
+def _handed_over(work: Batches | Chunks, form: Callable[..., Any]) -> Any:
+    """A tf.data.Dataset of what `form` makes of the pieces of `work`."""
     import tensorflow as tf
 
     register()
-    signature = reading.table.signature()
-    names = list(signature)
+    specs = work.specs()
 
     def following(handle: Any) -> Any:
-        columns = tf.raw_ops.PyFunc(input=[handle], token=NEXT, Tout=[signature[name].dtype for name in names])
-        for name, column in zip(names, columns, strict=True):
-            column.set_shape(signature[name].shape)
-        chunk = dict(zip(names, columns, strict=True))
-        return reading.table.example(chunk) if reading.table.takes_batches else chunk
+        piece = tf.raw_ops.PyFunc(input=[handle], token=NEXT, Tout=[spec.dtype for spec in specs])
+        for tensor, spec in zip(piece, specs, strict=True):
+            tensor.set_shape(spec.shape)
+        return tuple(piece)
 
-    def some(*chunk: Any) -> Any:
-        return tf.shape(tf.nest.flatten(chunk)[0])[0] > 0
+    def some(*piece: Any) -> Any:
+        return tf.shape(piece[0])[0] > 0
 
     def opened(order: Any) -> Any:
         (handle,) = tf.raw_ops.PyFunc(input=[order], token=OPEN, Tout=[tf.int64])
         handle.set_shape([])
-        return tf.data.Dataset.from_tensors(handle).repeat().map(following).take_while(some)
+        handles = tf.data.Dataset.from_tensors(handle).repeat()
+        if work.reading.repeat:
+            return handles.map(_plain(lambda each: form(*following(each))))
+        return handles.map(_plain(following)).take_while(_plain(some)).map(_plain(form))
 
-    return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(reading))).flat_map(opened)
+    return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(work))).flat_map(_plain(opened))
+
+
+def _plain(function: Any) -> Any:
+    """AutoGraph would take longer to rewrite it than TensorFlow to trace it."""
+    import tensorflow as tf
+
+    return tf.autograph.experimental.do_not_convert(function)
 
 
 def register() -> None:
@@ -82,7 +90,7 @@ def register() -> None:
     script_ops._py_funcs._funcs.update({OPEN: _open, NEXT: _next})  # noqa: SLF001 - public functions choose the name
 
 
-_readings: dict[int, tuple[Mapping[str, Any], Iterator[Mapping[str, Any]]]] = {}
+_open_works: dict[int, tuple[Batches | Chunks, Iterator[list[Any]]]] = {}
 _numbers = itertools.count()
 _lock = threading.Lock()
 
@@ -90,20 +98,20 @@ _lock = threading.Lock()
 def _open(order: bytes) -> Any:
     import numpy as np
 
-    reading: Reading = pickle.loads(order)  # noqa: S301 - from a graph of this job
+    work: Batches | Chunks = pickle.loads(order)  # noqa: S301 - from a graph of this job
     with _lock:
         number = next(_numbers)
-    _readings[number] = (reading.table.signature(), reading.chunks())
+    _open_works[number] = (work, work.pieces())
     return np.int64(number)
 
 
 def _next(handle: Any) -> Any:
-    """The columns of the next chunk; without examples at the end."""
+    """The next piece; without examples at the end."""
     import numpy as np
 
-    signature, chunks = _readings[int(handle)]
-    columns = next(chunks, None)
-    if columns is None:
-        del _readings[int(handle)]
-        return [np.empty((0, *spec.shape[1:]), spec.dtype.as_numpy_dtype) for spec in signature.values()]
-    return [columns[name] for name in signature]
+    work, pieces = _open_works[int(handle)]
+    piece = next(pieces, None)
+    if piece is not None:
+        return piece
+    del _open_works[int(handle)]
+    return [np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()]

@@ -1,0 +1,56 @@
+"""An object store on loopback that speaks Google Cloud Storage's protocol: fake-gcs-server, from its Go module."""
+
+from __future__ import annotations
+
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from e2e.cluster import binaries, machine
+from e2e.cluster.api import wait_until
+from e2e.cluster.machine import Machine
+from e2e.cluster.plane import free_port
+
+READY_LIMIT = 30.0
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """A running store; `address` is its host and port, without TLS."""
+
+    address: str
+
+
+@contextmanager
+def object_store(*buckets: str) -> Iterator[ObjectStore]:
+    """A store with empty buckets. It ends with this process, however that dies."""
+    program = binaries.path("fake-gcs-server")
+    with ExitStack() as stack:
+        host = Machine("gcs", Path(tempfile.mkdtemp(prefix="dtj-gcs-", dir="/tmp")))
+        stack.callback(machine.end, machine.plain(host))
+        for bucket in buckets:
+            (host.directory / "buckets" / bucket).mkdir(parents=True)
+        port = free_port()
+        address = f"127.0.0.1:{port}"
+        host.start(
+            "fake-gcs-server", program, "-scheme=http", "-host=127.0.0.1", f"-port={port}", "-backend=filesystem",
+            f"-filesystem-root={host.directory / 'buckets'}", f"-public-host={address}", "-log-level=warn",
+        )  # fmt: skip
+        _wait_ready(host, address)
+        yield ObjectStore(address)
+
+
+def _wait_ready(host: Machine, address: str) -> None:
+    def ready() -> bool:
+        host.demand_running()
+        try:
+            with urllib.request.urlopen(f"http://{address}/_internal/healthcheck", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    log = host.log("fake-gcs-server")
+    wait_until(ready, READY_LIMIT, lambda: f"The object store is not ready: {machine.last_words(log)}")

@@ -1,0 +1,86 @@
+"""What one process reads of a table, in which order, and in which form TensorFlow gets it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dtj_trainer.data import assembly, deal, read_ahead
+from dtj_trainer.data.assembly import Chunk
+from dtj_trainer.data.share import Share
+from dtj_trainer.data.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that decides which examples come, in which order."""
+
+    table: Table
+    share: Share
+    order: deal.Order
+    history: tuple[deal.Dealt, ...]
+    repeat: bool
+    keep: bool
+    """Hold on to the blocks that were read, and have the same ones in each pass."""
+    once: bool = False
+    """One pass in the order of the files, for validation."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        rows = [block.rows for block in self.table.blocks]
+        mixed = bool(self.order.window) and not self.once
+        places = read_ahead.Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
+        return read_ahead.chunks(self.table, places, self._positions(), keep=self.keep)
+
+    def _positions(self) -> Iterator[tuple[int, deal.Positions]]:
+        if self.once:
+            own = deal.even_part(self.table.size, self.share.count, self.share.index)
+            return ((0, window) for window in deal.Order(self.table.size, 0, 0).windows((own,), 0))
+        return deal.reading(self.order, self.history, self.share.count, self.share.index, repeat=self.repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Arrays by column, of as many examples as happen to come together."""
+
+    reading: Reading
+
+    def specs(self) -> list[Any]:
+        """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
+        return list(self.reading.table.signature().values())
+
+    def pieces(self) -> Iterator[list[Any]]:
+        names = list(self.reading.table.signature())
+        return ([chunk[name] for name in names] for chunk in self.reading.chunks())
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Some batches at once, columns of one type in one array; see `assembly`."""
+
+    reading: Reading
+    drop_remainder: bool
+
+    @property
+    def together(self) -> int:
+        """How many at once."""
+        table = self.reading.table
+        row = sum(block.size for block in table.blocks) // max(1, table.size)
+        return assembly.at_once(self.reading.share.batch, row)
+
+    def groups(self) -> list[assembly.Group]:
+        return assembly.groups(self.reading.table.signature())
+
+    def specs(self) -> list[Any]:
+        """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
+        import tensorflow as tf
+
+        size = self.reading.share.batch if self.drop_remainder else None
+        return [tf.TensorSpec([None, len(g.names), size, *g.shape], g.dtype) for g in self.groups()]
+
+    def pieces(self) -> Iterator[list[Any]]:
+        return assembly.assembled(
+            self.reading.chunks(),
+            self.groups(),
+            self.reading.share.batch,
+            self.together,
+            drop_remainder=self.drop_remainder,
+        )
