@@ -6,9 +6,10 @@ import argparse
 import os
 import signal
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
-from e2e.cluster import binaries, embedded, images, prerequisites, providers, record
+from e2e.cluster import ahead, binaries, embedded, images, prerequisites, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -36,7 +37,8 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "up":
             if options.provider == "embedded" and (problem := prerequisites.unfit()):
                 raise ClusterError(problem)
-            built = images.build_images().values() if options.images else ()
+            with ahead.building(*binaries.CLUSTER) if options.images else nullcontext():
+                built = images.build_images().values() if options.images else ()
             providers.up(
                 options.provider,
                 options.name,
