@@ -6,9 +6,9 @@ rule in `api.rules`.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dtj_operator.api.model import WireModel
 from dtj_operator.api.names import (
@@ -20,6 +20,7 @@ from dtj_operator.api.names import (
     StrategyType,
     SuccessType,
 )
+from dtj_operator.api.template import readable
 
 SECONDS_MAX = 2_147_483_647
 COUNT_MAX = 100_000
@@ -95,7 +96,7 @@ class ReplicaSpec(WireModel):
         "the kubelet restarts the container in place (ps and evaluator only). Never: the job "
         "fails. ExitCode: the exit code decides whether to restart or to fail.",
     )
-    template: dict[str, Any] = Field(
+    template: Annotated[dict[str, Any], AfterValidator(readable)] = Field(
         description="The pod template of this role. Every field of a PodTemplateSpec is kept."
     )
 

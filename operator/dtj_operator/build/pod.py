@@ -98,7 +98,7 @@ def _mount_checkpoints(job: Job, spec: dict[str, Any], main: dict[str, Any]) -> 
     mounts = main.get("volumeMounts") or []
     if not claim or not directory.startswith("/"):
         return
-    if any(mount.get("mountPath", "").rstrip("/") == directory.rstrip("/") for mount in mounts):
+    if any((mount.get("mountPath") or "").rstrip("/") == directory.rstrip("/") for mount in mounts):
         return
     volumes = [v for v in spec.get("volumes") or [] if v.get("name") != CHECKPOINT_VOLUME]
     spec["volumes"] = [

@@ -84,6 +84,26 @@ def test_a_spec_that_cannot_be_read_is_said_and_not_acted_upon():
     assert "replicaSpecs.worker.replicas" in outcome.status.message
 
 
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        ("metadata", {"labels": "a=b"}),
+        ("spec", {"volumes": "data"}),
+        ("spec", {"restartPolicy": {}}),
+        ("spec", {"containers": [{"name": "a", "image": "b", "ports": [80]}]}),
+        ("spec", {"containers": [{"name": "a", "image": "b", "resources": []}]}),
+    ],
+)
+def test_nonsense_in_a_template_that_the_server_keeps_is_said_and_not_acted_upon(place: str, wrong: dict[str, Any]):
+    world = job(worker=1)
+    template = world.raw["spec"]["replicaSpecs"]["worker"]["template"]
+    template[place] = template.get(place, {}) | wrong
+    outcome = world.act()
+    assert outcome.plan.actions == ()
+    assert "Invalid" in outcome.true()
+    assert f"replicaSpecs.worker.template: Value error, {place}." in outcome.status.message
+
+
 def test_a_status_that_cannot_be_read_is_never_overwritten():
     world = job(worker=1).running()
     world.raw["status"]["attempt"] = "many"

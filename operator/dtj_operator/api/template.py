@@ -1,0 +1,59 @@
+"""What the operator itself reads of a pod template, and the shape that this must have.
+
+The API server keeps most of a template as it is, nonsense too; nonsense that is read here would end
+a pass, while all other goes with the pod to the server, which refuses it in its own words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from dtj_operator.api.model import WireModel
+
+
+class _Port(WireModel):
+    name: str | None = None
+    container_port: int | None = None
+
+
+class _Mount(WireModel):
+    mount_path: str | None = None
+
+
+class _Resources(WireModel):
+    limits: dict[str, Any] | None = None
+
+
+class _Container(WireModel):
+    env: list[dict[str, Any]] | None = None
+    ports: list[_Port] | None = None
+    resources: _Resources | None = None
+    volume_mounts: list[_Mount] | None = None
+
+
+class _PodSpec(WireModel):
+    containers: list[_Container] | None = None
+    restart_policy: str | None = None
+    volumes: list[dict[str, Any]] | None = None
+
+
+class _Metadata(WireModel):
+    labels: dict[str, Any] | None = None
+
+
+class _Template(WireModel):
+    metadata: _Metadata | None = None
+    spec: _PodSpec | None = None
+
+
+def readable(template: dict[str, Any]) -> dict[str, Any]:
+    """The template as it is; raises ValueError with the first place whose shape is wrong."""
+    try:
+        _Template.model_validate(template)
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in detail["loc"])
+        raise ValueError(f"{place}: {detail['msg']}") from None
+    return template
