@@ -16,18 +16,6 @@ RESULT = ROOT / "build" / "results" / "bench-operator.json"
 KEPT = ROOT / "bench" / "results"
 
 
-def machine() -> dict[str, Any]:
-    """Where it was measured."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(": ")[2] for line in lines if "model name" in line), platform.processor())
-    return {
-        "machine": f"{os.cpu_count()} cores, {model}",
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "kubernetes": binaries.KUBERNETES,
-    }
-
-
 def write(figures: dict[str, Any]) -> Path:
     """Write build/results/bench-operator.json."""
     RESULT.parent.mkdir(parents=True, exist_ok=True)

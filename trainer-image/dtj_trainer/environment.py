@@ -54,6 +54,8 @@ class Environment:
     deterministic: bool = False
     heartbeat_seconds: float = 3.0
     start_seconds: float = 900.0
+    profile_steps: tuple[int, int] | None = None
+    """Profile the steps after the first up to the second."""
     stall_seconds: float | None = None
     """Without a step for so long, a process counts as stuck; None: ten median steps and 30 s."""
 
@@ -103,6 +105,7 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
         deterministic=_truth(env, "DTJ_DETERMINISTIC", default=False),
         heartbeat_seconds=_number(env, "DTJ_HEARTBEAT_SECONDS", 3.0),
         start_seconds=_number(env, "DTJ_START_SECONDS", 900.0),
+        profile_steps=_range(env, "DTJ_PROFILE_STEPS"),
         stall_seconds=_number(env, "DTJ_STALL_SECONDS", 0.0) or None,
     )
 
@@ -155,6 +158,16 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
         return float(text)
     except ValueError as error:
         raise PreflightFailed(f"{name} is {text!r}, which is no number; set a number or unset it") from error
+
+
+def _range(env: Mapping[str, str], name: str) -> tuple[int, int] | None:
+    text = env.get(name, "").strip()
+    first, _, last = text.partition(":")
+    if first.isdecimal() and last.isdecimal() and int(first) < int(last):
+        return int(first), int(last)
+    if text:
+        raise PreflightFailed(f"{name} is {text!r}, which is no range of steps; write first:last, as in 100:120")
+    return None
 
 
 def _truth(env: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -82,8 +82,8 @@ class ChildLink:
         """SIGTERM arrived: save and leave within the grace."""
         self.checkpoint_wanted = threading.Event()
         """Somebody asked for a checkpoint; clear it when it is saved."""
-        self.profile_wanted: tuple[int, int] | None = None
-        """(first step, last step) to profile; set to None when taken."""
+        self.profile_wanted: int | None = None
+        """So many steps to profile from the next one on; set to None when taken."""
         self._leave = threading.Event()
         self._waits: Callable[[], None] | None = None
         self._go: Message | None = None
@@ -297,7 +297,7 @@ class ChildLink:
             case "checkpoint":
                 self.checkpoint_wanted.set()
             case "profile":
-                self.profile_wanted = (int(message["start"]), int(message["stop"]))
+                self.profile_wanted = int(message["steps"])
             case "leave":
                 self._leave.set()
 

@@ -9,45 +9,87 @@ from tests.trainer.loop import launch
 
 pytestmark = pytest.mark.trainer
 
-CASES = ("sgd", "adam", "clip", "keras_clip", "accumulate", "dataset", "norm")
+CASES = ("sgd", "adam", "clip", "keras_clip", "accumulate", "own", "dataset", "norm")
+MANY = ("sgd", "clip", "accumulate", "own", "norm")
+"""What more than two devices or processes train too; Adam among them (accumulate)."""
 
 
 @pytest.fixture(scope="module")
 def one_device() -> dict[str, Any]:
-    ended = launch.run("equal.py")
+    ended = launch.run("equal.py", *CASES)
     assert ended.code == 0, ended.output
     return ended.said
 
 
-@pytest.fixture(scope="module")
-def mirrored() -> dict[str, Any]:
-    ended = launch.run("equal.py", environment={"DTJ_LOGICAL_DEVICES": "2"})
-    assert "strategy Mirrored" in ended.output
+def devices(count: int, cases: tuple[str, ...]) -> dict[str, Any]:
+    ended = launch.run("equal.py", *cases, environment={"DTJ_LOGICAL_DEVICES": str(count)})
+    assert f"strategy Mirrored (one process with {count} devices), {count} replicas" in ended.output
     return ended.said
+
+
+def workers(count: int, cases: tuple[str, ...]) -> list[dict[str, Any]]:
+    ended = launch.run_workers(count, "equal.py", *cases)
+    assert [each.code for each in ended] == [0] * count, "".join(each.output for each in ended)
+    return [each.said for each in ended]
+
+
+@pytest.fixture(scope="module")
+def two_devices() -> dict[str, Any]:
+    return devices(2, CASES)
+
+
+@pytest.fixture(scope="module")
+def four_devices() -> dict[str, Any]:
+    return devices(4, MANY)
 
 
 @pytest.fixture(scope="module")
 def two_workers() -> list[dict[str, Any]]:
-    ended = launch.run_workers(2, "equal.py")
-    assert [each.code for each in ended] == [0, 0], ended[0].output + ended[1].output
-    return [each.said for each in ended]
+    return workers(2, CASES)
+
+
+@pytest.fixture(scope="module")
+def three_workers() -> list[dict[str, Any]]:
+    return workers(3, MANY)
 
 
 def assert_equal(case: str, got: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Weights within 2e-4 of their size, or 2e-5; losses and metrics within 1e-4."""
     assert got[case]["step"] == expected[case]["step"]
     np.testing.assert_allclose(got[case]["weights"], expected[case]["weights"], rtol=2e-4, atol=2e-5)
     assert got[case]["metrics"] == pytest.approx(expected[case]["metrics"], rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_devices_train_what_one_trains(case, one_device, mirrored):
-    assert_equal(case, mirrored, one_device)
+def test_two_devices_train_what_one_trains(case, one_device, two_devices):
+    assert_equal(case, two_devices, one_device)
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_four_devices_train_what_one_trains(case, one_device, four_devices):
+    assert_equal(case, four_devices, one_device)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_train_what_one_trains(case, one_device, two_workers):
     for worker in two_workers:
         assert_equal(case, worker, one_device)
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_three_processes_train_what_one_trains(case, one_device, three_workers):
+    for worker in three_workers:
+        assert_equal(case, worker, one_device)
+
+
+def test_a_step_of_ones_own_may_gather_an_update_from_several_batches(one_device):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 8)).astype("float32")
+    y = x[:, :3].sum(1, keepdims=True) + 0.1
+    slope = np.zeros((8, 1))
+    for part in np.split(np.arange(240), 10):
+        slope -= 0.1 * 2 / 24 * x[part].T @ (x[part] @ slope - y[part])
+    np.testing.assert_allclose(one_device["own"]["weights"], slope.ravel(), rtol=1e-4, atol=1e-6)
 
 
 def test_clipping_by_keras_and_by_the_loop_agree(one_device):

@@ -149,14 +149,25 @@ def test_a_save_counts_as_life():
     progress = stepping()
     progress.hear({"type": "phase", "phase": "save"}, 10.0, 0.0)
     assert progress.alive(500.0)
-    assert not progress.stalled(500.0, None)
+    assert not progress.stalled(500.0, None, 900.0)
 
 
 def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
     progress = stepping(seconds=1.0)
-    assert not progress.stalled(50.0, None)
-    assert progress.stalled(50.1, None)
-    assert progress.stalled(12.1, 2.0)
+    assert not progress.stalled(50.0, None, 900.0)
+    assert progress.stalled(50.1, None, 900.0)
+    assert progress.stalled(12.1, 2.0, 900.0)
+
+
+def test_a_first_step_that_does_not_come_is_a_stall_once_all_was_ready_for_it():
+    progress = Progress()
+    progress.child_started(0.0)
+    assert not progress.stalled(2000.0, 2.0, 900.0)  # perhaps a program that reports no steps
+    progress.hear({"type": "phase", "phase": "build", "seconds": 1.0}, 100.0, 0.0)
+    assert not progress.stalled(1000.0, 2.0, 900.0)
+    assert progress.stalled(1000.1, 2.0, 900.0)
+    progress.hear({"type": "phase", "phase": "wait"}, 200.0, 0.0)
+    assert not progress.stalled(2000.0, 2.0, 900.0)
 
 
 # --- termination message

@@ -13,6 +13,7 @@ from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
+from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.running import Session, calm
 from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints
@@ -30,6 +31,7 @@ class Job:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
+        self._profiler = Profiler(session.environment.checkpoint.logs, session.environment.profile_steps, session.link)
         self._reported = (0, time.monotonic())
         self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
@@ -68,11 +70,14 @@ class Job:
         self._metrics = numbers if shown is None else {"loss": shown, **numbers}
         self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
         self._events.write(step, {"loss": shown, **numbers})
+        self._profiler.after(step)
+        self._profiler.before(step, 1)
         if self._last_step(step, now) == step:
             self._leave(step)
 
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
+        self._profiler.close()
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
 
@@ -96,6 +101,7 @@ class Job:
 
     def _leave(self, step: int) -> None:
         self._session.link.phase("save")
+        self._profiler.close()
         self._events.close()
         if not self.checkpoints.save_again(step):
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")

@@ -17,6 +17,7 @@ from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
+from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.running import Session, calm
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
@@ -79,6 +80,9 @@ class _Run:
         epochs = loop.length.epochs if loop.length.per_epoch else None
         self.console = Console(speaks=chief, total=loop.length.total, epochs=epochs)
         self.events = Events(self.session.environment.checkpoint.logs if chief else "")
+        self.profiler = Profiler(
+            self.session.environment.checkpoint.logs, self.session.environment.profile_steps, self.session.link
+        )
         self.stopped = False
 
     def to_the_end(self) -> tuple[Position, dict[str, float]]:
@@ -89,6 +93,7 @@ class _Run:
             while self.position.step < loop.length.total and not self.stopped:
                 self._call()
         finally:
+            self.profiler.close()
             self.events.close()
         return self.position, self.metrics
 
@@ -100,10 +105,12 @@ class _Run:
         steps = self._steps()
         if loop.hooks.batch_begin is not None:
             loop.hooks.batch_begin(self.position.step)
+        self.profiler.before(self.position.step, steps)
         started = time.monotonic()
         called = loop.call(steps, self._ballot())
         seconds = time.monotonic() - started
         self._moved(steps, seconds, called)
+        self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
             loop.hooks.batch_end(self.position.step - 1, called.means)
         ends_epoch = loop.length.ends_epoch(self.position.step)

@@ -55,8 +55,7 @@ def fit(
     session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
         refuse_by_hand(session, "dtj.fit")
-        if accumulate < 1:
-            raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
+        check_accumulate(accumulate)
         started = time.monotonic()
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
@@ -128,6 +127,12 @@ def conclude(
     session.board.barrier()
     session.link.phase("done")
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
+
+
+def check_accumulate(accumulate: int) -> None:
+    """Refuse a number of batches that is none."""
+    if accumulate < 1:
+        raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
 
 
 def seeded(session: Session, seed: int | None) -> int:

@@ -12,8 +12,13 @@ class OwnStep:
     """A Trainee around `step(state, batch) -> {"loss": scalar, …}`; gradients are the step's own affair."""
 
     def __init__(
-        self, step: Callable[[Any, Any], Any], state: Any, validation_step: Callable[[Any, Any], Any] | None
+        self,
+        step: Callable[[Any, Any], Any],
+        state: Any,
+        validation_step: Callable[[Any, Any], Any] | None,
+        accumulate: int = 1,
     ) -> None:
+        self._accumulate = accumulate
         self._step = step
         self._validation_step = validation_step
         self._state = state
@@ -38,9 +43,7 @@ class OwnStep:
         return tuple(found)
 
     def step(self, batches: Any) -> Mapping[str, Any]:
-        if len(batches) > 1:
-            raise UserError("accumulate works with dtj.fit; a step of your own accumulates by itself")
-        return _scalars(self._step(self._state, batches[0]), "train step")
+        return _scalars(self._step(self._state, batches[0] if self._accumulate == 1 else batches), "train step")
 
     def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
         import tensorflow as tf

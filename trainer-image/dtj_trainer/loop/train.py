@@ -12,7 +12,7 @@ from dtj_trainer.loop.caller import caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
-from dtj_trainer.loop.fit import beside, conclude, seeded
+from dtj_trainer.loop.fit import beside, check_accumulate, conclude, seeded
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.own_step import OwnStep
@@ -43,6 +43,7 @@ def train(
     steps_per_epoch: int | None = None,
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
+    accumulate: int = 1,
     callbacks: Sequence[Any] = (),
     seed: int | None = None,
 ) -> Result:
@@ -50,6 +51,9 @@ def train(
 
     The step runs in replica context under `strategy.run`, on the batch of one replica, and returns a dict of scalars;
     they are averaged over replicas. It reduces its own gradients: an optimizer does that, `dtj.all_reduce` too.
+
+    With `accumulate=k` one update takes k global batches: the step gets a tuple of k batches, and adds up their
+    gradients as it likes.
 
     `validation_step(state, batch)` returns a dict of means over its examples; at each epoch's end they are averaged
     over all of `validation`, and named `val_…`. Keras callbacks get a `model` that has `state` and `stop_training`.
@@ -61,23 +65,24 @@ def train(
     with ending(session):
         refuse_by_hand(session, "dtj.train")
         started = time.monotonic()
+        check_accumulate(accumulate)
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
-        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, 1))
-        held = state() if callable(state) and not hasattr(state, "variables") else state
-        trainee = OwnStep(train_step, held, validation_step)
-        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, 1))
+        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate))
+        held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
+        trainee = OwnStep(train_step, held, validation_step, accumulate)
+        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
         if session.role == "evaluator":
             return beside(session, keeper, evaluation)
-        steps_by = caller(session, trainee, data, sizes, seed, 1)
+        steps_by = caller(session, trainee, data, sizes, seed, accumulate)
         if session.link.standby:
             steps_by.prepare()
         started += session.link.prepared()
         resumed = keeper.resume()
         position = resumed or Position()
         steps_by.seek(position)
-        loop = Loop(session, trainee, steps_by, ends, keeper, position)
+        loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)
         loop.hooks = called.hooks()
         loop.hooks.validate = evaluation.run if evaluation else None

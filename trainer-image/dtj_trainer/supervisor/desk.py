@@ -1,4 +1,4 @@
-"""HTTP on port 9401: /metrics, /healthz, /readyz, /status, /peer, POST /checkpoint."""
+"""HTTP on port 9401: /metrics, /healthz, /readyz, /status, /peer, POST /checkpoint, POST /profile?steps=N."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qs
 
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor.messenger import BODY_BYTES, PEER_PATH
 from dtj_trainer.supervisor.rendezvous import Identity, Refusal
 
+PROFILED_STEPS: Final = "20"
+"""Where the caller does not say how many."""
 PASSED_ON: Final = "X-DTJ-Passed-On"
 """A checkpoint request that a peer has passed on, so that it goes no further."""
 
@@ -28,6 +31,7 @@ class Facts(Protocol):
     def identity(self) -> Identity: ...
     def meet(self, peer: Identity) -> Refusal | None: ...
     def checkpoint(self, uid: str, *, passed_on: bool) -> int: ...
+    def profile(self, uid: str, steps: int) -> int: ...
 
 
 class Desk:
@@ -105,6 +109,12 @@ class _Handler(BaseHTTPRequestHandler):
             case "/checkpoint":
                 uid = self.headers.get(UID_HEADER, "")
                 self._answer(self.facts.checkpoint(uid, passed_on=PASSED_ON in self.headers), b"")
+            case "/profile":
+                asked = parse_qs(self.path.partition("?")[2]).get("steps", [PROFILED_STEPS])[-1]
+                if asked.isdecimal() and int(asked) > 0:
+                    self._answer(self.facts.profile(self.headers.get(UID_HEADER, ""), int(asked)), b"")
+                else:
+                    self._answer(400, b"steps is a number of steps, as in /profile?steps=20\n")
             case _:
                 self._answer(404, b"not found\n")
 

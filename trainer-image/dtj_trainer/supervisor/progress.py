@@ -43,12 +43,14 @@ class Progress:
     serving: bool = False
     stepped: bool = False
     """The present child has made a step."""
+    _built: bool = False
+    """All is ready for the present child's first step."""
     _life: float = 0.0
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
     def child_started(self, now: float) -> None:
         """A new child was let go: nothing of it is known yet."""
-        self.managed = self.serving = self.stepped = False
+        self.managed = self.serving = self.stepped = self._built = False
         self.phase = ""
         self._life = now
 
@@ -120,6 +122,9 @@ class Progress:
         if phase not in BRINGUP_PHASES:
             self.phase = phase
             self._life = now
+        elif phase == "build":
+            self._built = True
+            self._life = now
 
     @property
     def median_step(self) -> float:
@@ -133,10 +138,15 @@ class Progress:
         limit = READY_FACTOR * self.median_step + READY_SECONDS
         return self.stepped and now - self._life <= limit
 
-    def stalled(self, now: float, limit: float | None) -> bool:
-        """Whether the child has made steps and then made none for too long."""
-        if not self.stepped or self.phase in ALIVE_PHASES or self.phase == "done":
+    def stalled(self, now: float, limit: float | None, start: float) -> bool:
+        """Whether the child has made steps and then made none for too long.
+
+        The first one may take `start` seconds from when all is ready for it: it compiles, and fills buffers.
+        """
+        if self.phase in ALIVE_PHASES or self.phase == "done":
             return False
+        if not self.stepped:
+            return self._built and now - self._life > start
         return now - self._life > self.stall_after(limit)
 
     def stall_after(self, limit: float | None) -> float:

@@ -121,7 +121,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "gpu_memory_limit_mb": (_positive, "MB", "GPU memory cap"),
     "logical_devices": (_positive, "N", "split the device into N logical ones"),
     "threads": (_positive, "N", "threads (default: the pod's CPU limit)"),
-    "profile_steps": (_steps, "A:B", "profile these steps"),
+    "profile_steps": (_steps, "A:B", "profile the steps after A up to B"),
     "preload": (_auto, "auto|off", "import TensorFlow once, ahead of the program"),
     "standby": (_auto, "auto|off", "keep a second process ready to take over, where there is memory for it"),
     "gpus": (_count, "N", "GPUs that must be there"),

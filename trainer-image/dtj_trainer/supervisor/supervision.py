@@ -506,7 +506,7 @@ class Supervision:
         child = self._child
         if child is None or not child.released or child.pid is None or child.sentence is not None:
             return
-        if self._progress.stalled(now, self._settings.stall_seconds):
+        if self._progress.stalled(now, self._settings.stall_seconds, self._settings.start_seconds):
             child.sentence = Sentence.STALLED
         elif self._progress.serving and self._silence.silent(now):
             child.sentence = Sentence.SILENT
@@ -621,6 +621,14 @@ class Supervision:
             for host, port in self._place.endpoints.values():
                 headers = {UID_HEADER: uid, PASSED_ON: "1"}
                 threading.Thread(target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True).start()
+        return 202
+
+    def profile(self, uid: str, steps: int) -> int:
+        """POST /profile: the HTTP status. Only this pod's process is asked."""
+        if uid != self._place.uid:
+            return 403
+        with self._lock:
+            self._say({"type": "profile", "steps": steps})
         return 202
 
 

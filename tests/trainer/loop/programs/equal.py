@@ -11,6 +11,7 @@ import tensorflow as tf
 import dtj_trainer as dtj
 
 dtj.init(seed=1)
+WANTED = sys.argv[1:]
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 8)).astype("float32")
 Y = (X[:, :3].sum(1, keepdims=True) + 0.1).astype("float32")
@@ -49,6 +50,36 @@ CASES = {
     ),
     "norm": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24),
 }
+
+
+class Line(tf.Module):
+    """A line through the data, for a step of the program's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = tf.Variable(tf.zeros([8, 1]))
+
+
+def descend(line: Line, batches: tuple[tuple[tf.Tensor, tf.Tensor], ...]) -> dict[str, tf.Tensor]:
+    """One update by the gradient of two batches."""
+    with tf.GradientTape() as tape:
+        loss = tf.add_n([tf.reduce_mean(tf.square(x @ line.slope - y)) for x, y in batches]) / len(batches)
+    line.slope.assign_sub(0.1 * dtj.all_reduce(tape.gradient(loss, line.slope)))
+    return {"loss": loss}
+
+
+def own() -> dict[str, object]:
+    lines: list[Line] = []
+
+    class Kept(Line):
+        def __init__(self) -> None:
+            super().__init__()
+            lines.append(self)
+
+    result = dtj.train(descend, state=Kept, data=pipeline(), steps=10, global_batch_size=12, accumulate=2)
+    return {"weights": lines[0].slope.numpy().ravel().tolist(), "metrics": dict(result.metrics), "step": result.step}
+
+
 OPTIMIZERS = {
     "sgd": lambda: keras.optimizers.SGD(0.05, momentum=0.9),
     "adam": lambda: keras.optimizers.Adam(0.01),
@@ -60,7 +91,11 @@ OPTIMIZERS = {
 }
 
 results = {}
+if "own" in WANTED:
+    results["own"] = own()
 for name, train in CASES.items():
+    if name not in WANTED:
+        continue
     made = model(OPTIMIZERS[name](), synchronized=name == "norm")
     results[name] = told(made, train(made))
 sys.stdout.write("TEST " + json.dumps(results) + "\n")

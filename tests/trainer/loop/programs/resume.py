@@ -12,9 +12,10 @@ import numpy as np
 import dtj_trainer as dtj
 
 DIE_AT, LEAVE_AT = (int(os.environ.get(name, "0")) for name in ("TEST_DIE_AT", "TEST_LEAVE_AT"))
+VICTIM = int(os.environ.get("TEST_VICTIM", "0"))
 FEATURES = int(os.environ.get("TEST_FEATURES", "8"))
 
-dtj.init(deterministic=True, seed=int(os.environ.get("TEST_SEED", "1")))
+session = dtj.init(deterministic=True, seed=int(os.environ.get("TEST_SEED", "1")))
 rng = np.random.default_rng(0)
 x = rng.normal(size=(250, FEATURES)).astype("float32")
 y = x[:, :3].sum(1, keepdims=True)
@@ -38,8 +39,8 @@ class Accident(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
         self.steps += 1
-        if self.steps == DIE_AT:
-            os._exit(137)
+        if self.steps == DIE_AT and session.rank == VICTIM:
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.steps == LEAVE_AT:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -47,7 +48,7 @@ class Accident(keras.callbacks.Callback):
 result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, y), map=lambda a, b: (a * 2.0, b)),
-    epochs=4,
+    epochs=int(os.environ.get("TEST_EPOCHS", "4")),
     global_batch_size=int(os.environ.get("TEST_BATCH", "24")),
     callbacks=[Accident()] if DIE_AT or LEAVE_AT else [],
 )

@@ -1,0 +1,168 @@
+"""Steps a second of the trainer's loop, beside a hand-written loop and Keras `fit`, in turns within one process.
+
+A turn is one epoch of `dtj.fit`; at its end, in a callback, the two others make as many steps of the same model on the
+same data. Nothing is compiled in a turn. Figures are medians over the turns of ratios within a turn.
+
+Run by `python -m bench.trainer` under `dtj-run`, for one case and one strategy: prints one JSON object.
+"""
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import dtj_trainer as dtj
+from dtj_trainer.loop.call import Call
+from dtj_trainer.state.keeper import Keeper
+
+TURNS = 9
+SAVE_EVERY = 60.0
+"""Seconds between two checkpoints, by default."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, its data, and how many steps a turn has."""
+
+    name: str
+    shape: tuple[int, ...]
+    batch: int
+    steps: int
+    layers: Callable[[], list[Any]]
+
+    def model(self) -> Any:
+        keras.utils.set_random_seed(1)
+        made = keras.Sequential([keras.Input(self.shape), *self.layers()])
+        made.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy", jit_compile=False)
+        return made
+
+    def data(self) -> Any:
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(4 * self.batch, *self.shape)).astype("float32")
+        y = rng.integers(0, 10, size=(4 * self.batch,))
+        batches = tf.data.Dataset.from_tensor_slices((x, y)).cache().repeat().batch(self.batch, drop_remainder=True)
+        return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def small() -> list[Any]:
+    return [keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10, activation="softmax")]
+
+
+def convolutions() -> list[Any]:
+    layers = keras.layers
+    first, second = layers.Conv2D(16, 3, activation="relu"), layers.Conv2D(32, 3, activation="relu")
+    head = [layers.Flatten(), layers.Dense(64, activation="relu"), layers.Dense(10, activation="softmax")]
+    return [first, layers.MaxPooling2D(), second, layers.MaxPooling2D(), *head]
+
+
+CASES = (Case("tiny", (20,), 32, 600, small), Case("cnn", (28, 28, 1), 128, 30, convolutions))
+
+
+def by_hand(case: Case, strategy: Any) -> Callable[[], None]:
+    """What one writes without us: one step a call, the batch taken inside it."""
+    model, batches = case.model(), iter(strategy.experimental_distribute_dataset(case.data()))
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        def one(batch: Any) -> Any:
+            x, y = batch
+            with tf.GradientTape() as tape:
+                loss = model.compute_loss(x, y, model(x, training=True))
+            variables = model.trainable_variables
+            model.optimizer.apply(tape.gradient(loss, [v.value for v in variables]), variables)
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(one, args=(next(iterator),)), axis=None)
+
+    def turn() -> None:
+        loss = None
+        for _ in range(case.steps):
+            loss = step(batches)
+        float(loss)
+
+    return turn
+
+
+def by_keras(case: Case) -> Callable[[], None]:
+    model, batches = case.model(), case.data()
+    return lambda: model.fit(batches, steps_per_epoch=case.steps, epochs=1, verbose=0)
+
+
+def seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+class Turns(keras.callbacks.Callback):
+    """Times the epochs of `dtj.fit`, and what the others need, in between."""
+
+    def __init__(self, others: dict[str, Callable[[], None]], calls: "Within") -> None:
+        super().__init__()
+        self.others = others
+        self.calls = calls
+        self.found: dict[str, list[float]] = {"dtj": [], **{name: [] for name in others}}
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
+        if epoch == 1:
+            self.calls.spent.clear()
+        self.started = time.perf_counter()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
+        mine = time.perf_counter() - self.started
+        theirs = {name: seconds(work) for name, work in self.others.items()}
+        if epoch:  # the first one compiles
+            for name, value in {"dtj": mine, **theirs}.items():
+                self.found[name].append(value)
+
+    def ratio(self, name: str) -> float:
+        """How many steps we make while `name` makes one."""
+        return statistics.median(b / a for a, b in zip(self.found["dtj"], self.found[name], strict=True))
+
+
+class Within:
+    """Seconds spent in a method, on the training's thread."""
+
+    def __init__(self, owner: type, name: str) -> None:
+        self.spent: list[float] = []
+        inner = getattr(owner, name)
+
+        def timed(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return inner(*arguments)
+            finally:
+                self.spent.append(time.perf_counter() - started)
+
+        setattr(owner, name, timed)
+
+
+def main() -> None:
+    case = next(case for case in CASES if case.name == sys.argv[1])
+    session = dtj.init(seed=1)
+    calls, saves = Within(Call, "__call__"), Within(Keeper, "save")
+    turns = Turns({"hand": by_hand(case, session.strategy), "keras": by_keras(case)}, calls)
+    for work in turns.others.values():
+        work()
+    dtj.fit(case.model(), case.data(), epochs=TURNS + 1, steps_per_epoch=case.steps, callbacks=[turns])
+    ours = sum(turns.found["dtj"])
+    found = {
+        "steps_per_second": TURNS * case.steps / ours,
+        "ratio_hand": turns.ratio("hand"),
+        "ratio_keras": turns.ratio("keras"),
+        "beside_steps_percent": 100 * (1 - sum(calls.spent) / ours),
+        "save_percent": 100 * saves.spent[-1] / SAVE_EVERY,
+    }
+    sys.stdout.write(f"BENCH {json.dumps(found)}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+# ruff: noqa: T201 - the test reads what is printed
+"""Trains a small model under `dtj-run`, slowly. Arguments: steps, and `wait` for data that never comes."""
+
+import os
+import sys
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import dtj_trainer as dtj
+
+dtj.init(seed=1)
+print("SAY begin", os.getpid(), flush=True)
+x = np.random.default_rng(0).normal(size=(240, 8)).astype("float32")
+y = x[:, :3].sum(1, keepdims=True)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(0.01), "mse")
+
+
+class Slow(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.02)
+
+
+def never(_context):
+    def wait():
+        time.sleep(600)
+        yield x, y
+
+    return tf.data.Dataset.from_generator(
+        wait, output_signature=(tf.TensorSpec([240, 8]), tf.TensorSpec([240, 1]))
+    ).repeat()
+
+
+if sys.argv[2:] == ["wait"]:
+    dtj.fit(model, never, steps=1)
+dtj.fit(
+    model, dtj.data.Pipeline(dtj.data.numpy(x, y)), steps=int(sys.argv[1]), global_batch_size=24, callbacks=[Slow()]
+)

@@ -1,0 +1,87 @@
+"""A program that trains with our loop under `dtj-run`, on one device."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
+
+pytestmark = pytest.mark.trainer
+
+
+def job(directory: Path, attempt: int = 0) -> dict[str, str]:
+    checkpoint = {"directory": str(directory), "everySteps": 2, "keep": 2}
+    return {"DTJ_UID": "u", "DTJ_ATTEMPT": str(attempt), "DTJ_CHECKPOINT": json.dumps(checkpoint), "DTJ_THREADS": "1"}
+
+
+def processes(pod: Pod) -> list[int]:
+    """The supervisor's and all below it, as when a whole node stops."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, _, rest = stat.read_text().partition(" ")
+        except OSError:
+            continue
+        parents[int(pid)] = int(rest.rsplit(")", 1)[1].split()[1])
+    found = [pod.process.pid]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def files(directory: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        path.name: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in sorted(directory.iterdir())
+        if path.is_file()
+    }
+
+
+def test_a_chief_that_was_cut_off_writes_nothing_once_its_successor_has_begun(launch: Launcher, tmp_path: Path):
+    directory = tmp_path / "state"
+    old = launch.start("training.py", "100000", environment=job(directory))
+    until((directory / "checkpoint").exists, "no checkpoint")
+    frozen = processes(old)
+    assert len(frozen) >= 3
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    new = launch.start("training.py", "60", environment=job(directory, attempt=1))
+    assert new.wait() == 0, new.log
+    assert new.termination()["step"] == 60
+    before = files(directory)
+    assert {"ckpt-60.index", "done.json", "owner.json"} <= before.keys()
+    for pid in reversed(frozen):
+        os.kill(pid, signal.SIGCONT)
+    assert old.wait() == 75, old.log
+    assert old.termination()["class"] == "fenced"
+    assert old.last_line == f"attempt 1 of this job owns {directory}; attempt 0 writes no more"
+    assert files(directory) == before
+
+
+def test_steps_are_profiled_that_a_flag_names_or_somebody_asks_for(launch: Launcher, tmp_path: Path):
+    pod = launch.start("--profile-steps", "3:5", "training.py", "100000", environment=job(tmp_path))
+    until(lambda: len(profiles(tmp_path)) == 1, "no profile of the flag's steps")
+    until(lambda: "dtj: profile of steps 3 to 5 lies in " in pod.log, "nothing said of it")
+    assert pod.get("/profile?steps=3", post=b"", headers={"X-DTJ-Job": "other"})[0] == 403
+    assert pod.get("/profile?steps=none", post=b"", headers={"X-DTJ-Job": "u"})[0] == 400
+    assert pod.get("/profile?steps=3", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
+    until(lambda: len(profiles(tmp_path)) == 2, "no profile after POST /profile")
+    until(lambda: pod.log.count("dtj: profile of steps ") == 2, "not both said")
+    for path in profiles(tmp_path):
+        names = {plane.name for plane in xplane_pb2.XSpace.FromString(path.read_bytes()).planes}
+        assert any(name.startswith("/host:CPU") for name in names), names
+
+
+def profiles(directory: Path) -> list[Path]:
+    """Where TensorBoard's profile page looks."""
+    return sorted((directory / "logs" / "plugins" / "profile").glob("*/*.xplane.pb"))
+
+
+def test_a_first_step_that_never_comes_is_a_stall(launch: Launcher):
+    pod = launch.start("--start-seconds", "2", "--restarts", "0", "training.py", "1", "wait")
+    assert pod.wait() == 75, pod.log
+    assert pod.termination()["class"] == "stalled"
