@@ -43,6 +43,10 @@ bench: ## measurements; results in build/results
 bench-operator: ## the operator beside a bare client on a real API server (options: BENCH_ARGS="--jobs 200")
 	$(in_environment) -m bench.operator $(BENCH_ARGS)
 
+.PHONY: bench-trainer
+bench-trainer: ## the trainer's loop beside a hand-written one and Keras fit (options: BENCH_ARGS="--keep")
+	$(in_environment) -m bench.trainer $(BENCH_ARGS)
+
 .PHONY: cluster
 cluster: ## bring up the embedded cluster, images and all (options: CLUSTER_ARGS)
 	$(in_environment) -m e2e.cluster up --images $(CLUSTER_ARGS)

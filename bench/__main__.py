@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PROGRAMS = ("bench.operator",)
+PROGRAMS = ("bench.operator", "bench.trainer")
 
 
 def main() -> int:

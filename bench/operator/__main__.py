@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.machine import machine
 from bench.operator import chart, creation, hour, life, load, record, subject
 from bench.operator.fleet import fleet
 from bench.operator.kubelets import kubelets
+from e2e.cluster import binaries
 from e2e.cluster.plane import plane
 
 STAGES = ("create", "standing", "lives", "hour")
@@ -24,7 +26,7 @@ def main() -> None:
     """The command line."""
     options = _options()
     figures = {"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()}
-    figures |= record.machine() | {"load_before": round(os.getloadavg()[0], 1)}
+    figures |= machine() | {"kubernetes": binaries.KUBERNETES, "load_before": round(os.getloadavg()[0], 1)}
     if "create" in options.stages:
         figures |= asyncio.run(_create(options))
     if "standing" in options.stages:

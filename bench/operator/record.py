@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-from e2e.cluster import binaries
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-operator.json"

@@ -178,8 +178,12 @@ def test_its_checkpoints_are_evaluated_beside_it_and_its_export_serves_anywhere(
         **launching.checkpoint(tmp_path / "state", everySteps=20, keep=2),
         "TEST_EPOCHS": "3",
         "TEST_EXPORT": str(tmp_path / "export"),
+        "TEST_NORM": "1",
     }
-    trained = chief_of({"ps": 1, "worker": 2, "chief": 1}, "servers.py", environment).said
+    ended = chief_of({"ps": 1, "worker": 2, "chief": 1}, "servers.py", environment)
+    trained = ended.said
+    assert "/moving_mean' without waiting for one another; such statistics follow the data" in ended.output
+    assert trained["statistics"] == [pytest.approx(1.0, abs=0.4), pytest.approx(9.0, abs=3.5)]
     place = {"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}'}
     evaluated = launching.run("servers.py", environment={**environment, **place}, folder=PROGRAMS).said
     wanted = {name: value for name, value in trained["metrics"].items() if name.startswith("val_")}

@@ -290,6 +290,8 @@ def build(model: Any, spec: Any, session: Session) -> None:
         )
     if session.choice.type == "CentralStorage":
         _only_weights(model)
+    if session.asynchronous:
+        _tell_of_statistics(model)
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     _build_from_outputs(model, batch)
     symbolic = getattr(model, "_symbolic_build", None)
@@ -308,6 +310,22 @@ def _only_weights(model: Any) -> None:
             f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "
             "(as Dropout and BatchNormalization do); use Mirrored, or leave the layer out"
         )
+
+
+def _tell_of_statistics(model: Any) -> None:
+    """Moving statistics are read, changed and written by several workers at once: one of two updates may be lost, and
+    what is left is a moving average all the same, of fewer batches.
+    """
+    import tensorflow as tf
+
+    for variable in model.non_trainable_variables:
+        if tf.as_dtype(variable.dtype).is_floating:
+            print(  # noqa: T201 - the console line
+                f"dtj: workers write {variable.path!r} without waiting for one another; "
+                "such statistics follow the data and lose some updates",
+                flush=True,
+            )
+            return
 
 
 def _build_from_outputs(model: Any, batch: Any) -> None:

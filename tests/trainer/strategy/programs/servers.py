@@ -14,9 +14,13 @@ session = dtj.init(seed=1)
 rng = np.random.default_rng(0)
 x = rng.normal(size=(480, 8)).astype("float32")
 y = (x[:, :3].sum(1, keepdims=True) > 0).astype("float32")
+norm = []
+if "TEST_NORM" in os.environ:
+    norm = [keras.layers.Rescaling(3.0, offset=1.0), keras.layers.BatchNormalization(momentum=0.9)]
 model = keras.Sequential(
     [
         keras.Input((8,)),
+        *norm,
         keras.layers.Dense(16, activation="relu"),
         *([keras.layers.Dropout(float(os.environ["TEST_DROPOUT"]))] if "TEST_DROPOUT" in os.environ else []),
         keras.layers.Dense(1, activation="sigmoid"),
@@ -53,6 +57,7 @@ told = {
     "iterations": int(model.optimizer.iterations.numpy()),
     "hits": hits,
     "positives": int(y.sum()),
+    "statistics": [float(np.mean(v.numpy())) for layer in norm for v in layer.non_trainable_variables],
     "device": getattr(model.variables[0].value, "device", ""),
     "weights": [float(value) for w in model.get_weights() for value in np.ravel(w)],
 }
