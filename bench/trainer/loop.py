@@ -22,7 +22,7 @@ import dtj_trainer as dtj
 from dtj_trainer.loop.call import Call
 from dtj_trainer.state.keeper import Keeper
 
-TURNS = 9
+TURNS = 7
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints, by default."""
 
@@ -62,7 +62,7 @@ def convolutions() -> list[Any]:
     return [first, layers.MaxPooling2D(), second, layers.MaxPooling2D(), *head]
 
 
-CASES = (Case("tiny", (20,), 32, 600, small), Case("cnn", (28, 28, 1), 128, 30, convolutions))
+CASES = (Case("tiny", (20,), 32, 400, small), Case("cnn", (28, 28, 1), 128, 20, convolutions))
 
 
 def by_hand(case: Case, strategy: Any) -> Callable[[], None]:

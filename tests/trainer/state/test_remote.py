@@ -1,4 +1,4 @@
-"""A job whose checkpoints lie behind a URI, which only the trainer reaches."""
+"""A job whose checkpoints lie where no pod has a path to: on a real HDFS."""
 
 import pytest
 
@@ -8,12 +8,8 @@ from tests.trainer.loop import launch
 pytestmark = pytest.mark.trainer
 
 
-@pytest.fixture
-def directory(tmp_path):
-    return f"local://{tmp_path}/job"
-
-
-def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_behind_a_uri(directory):
+def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_on_hdfs(hadoop):
+    directory = hadoop.uri("/checkpoints/job")
     environment = {**launch.checkpoint(directory, everySteps=3, keep=2), "DTJ_UID": "u"}
     killed = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "8"})
     assert killed.code == -9, killed.output

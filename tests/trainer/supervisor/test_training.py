@@ -42,7 +42,7 @@ def files(directory: Path) -> dict[str, tuple[int, bytes]]:
 
 def test_a_chief_that_was_cut_off_writes_nothing_once_its_successor_has_begun(launch: Launcher, tmp_path: Path):
     directory = tmp_path / "state"
-    old = launch.start("training.py", "100000", environment=job(directory))
+    old = launch.start("--stall-seconds", "600", "training.py", "100000", environment=job(directory))
     until((directory / "checkpoint").exists, "no checkpoint")
     frozen = processes(old)
     assert len(frozen) >= 3
