@@ -1,5 +1,6 @@
 """dtj.session: a loop of the program's own, prepared and saved like any other."""
 
+import json
 import os
 import re
 import signal
@@ -23,9 +24,15 @@ def test_asked_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path
     (last_word,) = {each.last_word for each in ended}
     saved = re.fullmatch(r"dtj: asked to leave; saved step (\d+)", last_word)
     assert saved is not None
+    note = json.loads((tmp_path / "job.json").read_text())
+    assert (note["step"], note["workers"]) == (int(saved[1]), count)
     resumed = launch.run_workers(count, "by_hand.py", environment={**environment, "TEST_STEPS": "3"})
     for worker in resumed:
         assert worker.said["begun"] == int(saved[1])
         assert worker.said["made"] == int(saved[1]) + 3
         assert worker.said["weight"] == pytest.approx(0.99 ** worker.said["made"], rel=1e-3)
         assert worker.said["pipelines"] == count
+        assert worker.said["garbage"] < 10_000  # looked at as usual again, once the first step is made
+    note = json.loads((tmp_path / "done.json").read_text())
+    assert note["step"] == resumed[0].said["made"]
+    assert note["metrics"]["loss"] == pytest.approx(0.01 * resumed[0].said["weight"] / 0.99, rel=1e-3)

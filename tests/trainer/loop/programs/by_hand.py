@@ -1,5 +1,6 @@
 """A loop of the program's own under dtj.session, until step 2000 or until it is asked to leave."""
 
+import gc
 import json
 import os
 import sys
@@ -33,6 +34,7 @@ with dtj.session() as job:
             sys.stdout.flush()
 
 told = {"begun": begun, "made": int(made.numpy()), "weight": float(weight.numpy()), "pipelines": 0}
+told["garbage"] = gc.get_threshold()[0]
 told["pipelines"] = job.input_context.num_input_pipelines
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
