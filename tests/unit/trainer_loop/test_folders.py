@@ -59,7 +59,7 @@ def test_who_was_replaced_between_its_last_look_and_its_move_changes_nothing(pla
 
 
 def test_a_uri_without_a_driver_is_one_sentence():
-    with pytest.raises(PreflightFailed, match=r"^s3://bucket/job needs a driver \(.*\); install it in the image$"):
-        folder("s3://bucket/job")
+    with pytest.raises(PreflightFailed, match=r"^abfs://bucket/job needs a driver \(.*\); install it in the image$"):
+        folder("abfs://bucket/job")
     with pytest.raises(PreflightFailed, match="is no place for checkpoints"):
         folder("nowhere://bucket/job")

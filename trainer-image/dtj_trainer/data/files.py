@@ -137,7 +137,7 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
 def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     needs(f"reading {uri}", "fsspec")
     with reading(uri):
-        system, path = _system(uri, storage)
+        system, path = file_system(uri, storage)
         if any(sign in path for sign in "*?["):
             matching = sorted(system.glob(path))
             if not matching:
@@ -153,7 +153,7 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
         return [File(_name(uri, each), each, int(system.info(each)["size"]), system) for each in matching]
 
 
-def _system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
+def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
     """The fsspec file system of a URI, and the path there. pyarrow brings drivers for object stores along."""
     import fsspec
     from fsspec.implementations.arrow import ArrowFSWrapper

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dtj_trainer.data.files import by_webhdfs
+from dtj_trainer.data.files import file_system
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.state.folder import ASIDE
 
@@ -91,10 +91,10 @@ class RemoteFolder:
     def move(self, old: str, new: str) -> None:
         """Put `old` in the place of `new`, which may exist."""
         source, target = self._at(old), self._at(new)
-        if self._system.protocol == "webhdfs" or "webhdfs" in self._system.protocol:
+        if "webhdfs" in self._system.protocol:
             self._ask(lambda: self._rename(source, target))
         else:
-            self._ask(lambda: self._system.cp_file(source, target))
+            self._ask(lambda: self._system.mv(source, target))
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -153,10 +153,8 @@ def _connect(uri: str) -> tuple[Any, str]:
     Raises:
         PreflightFailed: its driver is not installed, or the URI is none.
     """
-    import fsspec
-
     try:
-        return fsspec.core.url_to_fs(by_webhdfs(uri))
+        return file_system(uri, {})
     except ImportError as error:
         raise PreflightFailed(f"{uri} needs a driver ({_first_line(error)}); install it in the image") from error
     except ValueError as error:
