@@ -32,7 +32,7 @@ e2e: ## the scenarios on the embedded cluster
 	$(in_environment) -m tools.stages e2e
 
 .PHONY: faults
-faults: ## crashes, lags and refusals at every write of the operator; figures in build/results/faults.json
+faults: ## crashes, lags and refusals at every write of the operator, on both API servers (build/results/faults.json)
 	$(in_environment) -m tests.faults
 
 .PHONY: bench

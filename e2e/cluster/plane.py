@@ -29,6 +29,8 @@ DOCUMENTATION_ADDRESS = "192.0.2.1"
 """Advertised, never used (RFC 5737): the server refuses to advertise loopback."""
 
 PORTS = range(20_000, 30_000)
+ALL_CONTROLLERS = "*"
+GARBAGE_COLLECTOR = "garbage-collector-controller"
 READY_LIMIT = 120.0
 TOKEN_SECONDS = 86_400
 
@@ -82,6 +84,18 @@ class Plane:
         """Run kubectl as administrator; its standard output."""
         return kubectl(self.kubeconfig, *arguments, stdin=stdin)
 
+    def start_controllers(self, chosen: str) -> None:
+        """Start kube-controller-manager with these controllers, as its flag of that name takes them.
+
+        Garbage collection knows the kinds that are there when it starts, others half a minute later.
+        """
+        program = binaries.ensure("kube-controller-manager")["kube-controller-manager"]
+        pki = self.authority.directory
+        config = self.user("system:kube-controller-manager")
+        arguments = control_plane.controllers(program, config, pki / "ca.crt", pki / "sa.key", grace_seconds=40)
+        port = f"--secure-port={free_port()}"
+        self.machine.start("kube-controller-manager", *arguments, f"--controllers={chosen}", port)
+
     def stop(self, process: str) -> None:
         """Kill one process of the plane: `kube-apiserver`, `etcd`, ..."""
         self.machine.stop(process)
@@ -104,7 +118,8 @@ def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple
         stack.callback(machine.end, init)
         running = _control_plane(host, programs, whole, server_flags)
         if whole:
-            _controllers(running, programs["kube-controller-manager"])
+            running.start_controllers(ALL_CONTROLLERS)
+            _wait_for_service_accounts(running)
         if fake_nodes:
             kwok.start(host, programs, running.api, running.kubeconfig, fake_nodes)
         yield running
@@ -167,11 +182,7 @@ def wait_ready(api: Api, host: Machine) -> None:
     )
 
 
-def _controllers(running: Plane, program: Path) -> None:
-    pki = running.authority.directory
-    config = running.user("system:kube-controller-manager")
-    arguments = control_plane.controllers(program, config, pki / "ca.crt", pki / "sa.key", grace_seconds=40)
-    running.machine.start("kube-controller-manager", *arguments, f"--secure-port={free_port()}")
+def _wait_for_service_accounts(running: Plane) -> None:
     default = "/api/v1/namespaces/default/serviceaccounts"
     log = running.machine.log("kube-controller-manager")
     wait_until(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.plane import Plane, plane
-from tests.contract.operating import install
+from tests.support.chart import install
 
 STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
 """As some distributions run it: who sets blockOwnerDeletion has to be allowed to."""

@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from e2e.cluster import binaries
 from e2e.cluster.api import Api, wait_until
+from tests.support.chart import HOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,48 +19,8 @@ if TYPE_CHECKING:
     from e2e.cluster.plane import Plane
 
 ROOT = Path(__file__).resolve().parents[2]
-HOME = "dtj-system"
-ACCOUNT = "dtj-operator"
-USER = f"system:serviceaccount:{HOME}:{ACCOUNT}"
-RIGHTS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 SECONDS = 60.0
 """How long anything may take on a machine that is busy with other things."""
-
-
-def rendered() -> list[dict[str, Any]]:
-    """The chart's documents with its default values."""
-    command = [str(binaries.path("helm")), "template", "dtj-operator", str(ROOT / "charts" / "dtj-operator")]
-    done = subprocess.run([*command, "--namespace", HOME], capture_output=True, text=True, check=True)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
-
-
-def install(plane: Plane) -> Path:
-    """The rendered definition and rights; a kubeconfig of the operator's ServiceAccount."""
-    account = plane.service_account(HOME, ACCOUNT)
-    kinds = (*RIGHTS, "CustomResourceDefinition")
-    documents = [document for document in rendered() if document["kind"] in kinds]
-    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
-    return account
-
-
-def operator_rights() -> set[tuple[str, str, str]]:
-    """(namespace, verb, resource) of every rule bound to the operator; no namespace means all."""
-    documents = rendered()
-    bound = {
-        (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
-        for binding in documents
-        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"}
-    }
-    return {
-        (role["metadata"].get("namespace", ""), verb, resource)
-        for role in documents
-        if role["kind"] in {"Role", "ClusterRole"}
-        and (role["metadata"].get("namespace", ""), role["metadata"]["name"]) in bound
-        for rule in role["rules"]
-        for verb in rule["verbs"]
-        for resource in rule["resources"]
-    }
 
 
 @contextmanager

@@ -13,7 +13,8 @@ import pytest
 from dtj_operator.api.resource import Job
 from dtj_operator.build.pod import build_pod
 from e2e.cluster.api import Api, ApiError
-from tests.contract.operating import HOME, USER, Jobs, operator, operator_rights
+from tests.contract.operating import Jobs, operator
+from tests.support.chart import HOME, USER, operator_rights
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,68 +1,87 @@
-"""`python -m tests.faults [NAME…]`: run the plans, tell what came of them, write build/results/faults.json.
+"""`python -m tests.faults [--only in_process|real] [NAME…]`: run the plans, write build/results/faults.json.
 
 Names select stories by a part of their name. The exit code is 0 when every end state is as if undisturbed.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import logging
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tests.faults.plans import Disturbance, run_all
+from e2e.cluster.plane import plane
+from tests.faults.plans import STRIDES, STRIDES_ON_PLANE, run_all
 from tests.faults.workloads import WORKLOADS
+from tests.faults.world import IN_PROCESS, on_plane
+from tests.support.realserver import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.faults.plans import Result
+    from tests.faults.plans import Result, Strides
+    from tests.faults.world import Stage
 
 RESULTS: Final = Path(__file__).parents[2] / "build" / "results" / "faults.json"
+SERVERS: Final = ("in_process", "real")
 
 
 def figures(results: Sequence[Result], seconds: float) -> dict[str, float]:
-    """The flat figures for machines: numbers of plans, seconds."""
+    """The figures of one server."""
     return {
         "plans": len(results),
-        "plans_that_struck": sum(bool(result.struck) for result in results),
-        "differing_end_states": sum(bool(result.differences) for result in results),
-        "double_pods": sum(len(result.double_pods) for result in results),
-        "lost_charges": sum(bool(result.lost_charges) for result in results),
-        "other_complaints": sum(bool(result.others) for result in results),
+        "struck": sum(bool(result.struck) for result in results),
+        "differing": sum(bool(result.differences) for result in results),
+        "double": sum(len(result.double_pods) for result in results),
+        "charges": sum(bool(result.lost_charges) for result in results),
+        "others": sum(bool(result.others) for result in results),
         "seconds": round(seconds, 1),
     }
 
 
-async def run(names: Sequence[str]) -> list[Result]:
+async def run(stage: Stage, strides: Strides, names: Sequence[str]) -> list[Result]:
     """All plans of the stories that are named, or of all."""
     results: list[Result] = []
     for workload in WORKLOADS:
         if names and not any(name in workload.name for name in names):
             continue
         began = time.monotonic()
-        found = await run_all(workload, tuple(Disturbance))
+        found = await run_all(stage, workload, strides)
         wrong = [result for result in found if result.complaints]
-        print(f"{workload.name}: {len(found)} plans, {len(wrong)} wrong, {time.monotonic() - began:.1f} s", flush=True)
+        seconds = time.monotonic() - began
+        print(f"{stage.name}, {workload.name}: {len(found)} plans, {len(wrong)} wrong, {seconds:.1f} s", flush=True)
         for result in wrong:
             print(f"  {result}", flush=True)
         results += found
     return results
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """The exit code."""
+    parser = argparse.ArgumentParser(description="Run the fault plans against one server or both.")
+    parser.add_argument("--only", choices=SERVERS, help="the API server in this process, or a real one")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a part of a story's name")
+    asked = parser.parse_args(arguments)
     logging.disable(logging.ERROR)
-    began = time.monotonic()
-    results = asyncio.run(run(names))
-    told = figures(results, time.monotonic() - began)
+    told: dict[str, dict[str, float]] = {}
+    complaints = 0
+    with ExitStack() as stack:
+        for server in [asked.only] if asked.only else SERVERS:
+            real = server == "real"
+            stage = on_plane(prepare(stack.enter_context(plane()))) if real else IN_PROCESS
+            began = time.monotonic()
+            results = asyncio.run(run(stage, STRIDES_ON_PLANE if real else STRIDES, asked.names))
+            told[server] = figures(results, time.monotonic() - began)
+            complaints += sum(bool(result.complaints) for result in results)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     RESULTS.write_text(json.dumps(told, indent=2) + "\n")
     print(json.dumps(told))
-    return 0 if results and not any(result.complaints for result in results) else 1
+    return 0 if complaints == 0 and all(told[server]["plans"] for server in told) else 1
 
 
 if __name__ == "__main__":

@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from e2e.cluster.plane import plane
+from tests.faults.world import IN_PROCESS, Stage, on_plane
+from tests.support.realserver import prepare
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 HERE: Final = "tests/faults"
-AS_AFTER_KILL_9: Final = "ignore:Exception ignored in.*(socket|Transport):pytest.PytestUnraisableExceptionWarning"
-"""A killed process closes no connection; here the collector does, and says so."""
+AS_AFTER_KILL_9: Final = (
+    "ignore:Exception ignored in.*(socket|Transport|BaseEventLoop):pytest.PytestUnraisableExceptionWarning"
+)
+"""A killed process closes neither its connections nor its loops; here the collector does, and says so."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -26,3 +32,21 @@ def swept() -> Iterator[None]:
     """Nothing is left for the collector to find in a later test."""
     yield
     gc.collect()
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[Stage]:
+    """A real API server with garbage collection, on which many worlds go on at the same time."""
+    with plane() as running:
+        yield on_plane(prepare(running))
+
+
+@pytest.fixture(
+    params=[pytest.param("in process", marks=pytest.mark.faults), pytest.param("real", marks=pytest.mark.contract)]
+)
+def stage(request: pytest.FixtureRequest) -> Stage:
+    """Each API server in turn."""
+    if request.param == "in process":
+        return IN_PROCESS
+    found: Stage = request.getfixturevalue("real")
+    return found

@@ -38,6 +38,7 @@ def end_state(world: World) -> State:
     job = world.job
     if job is not None:
         text = text.replace(job["metadata"]["uid"], "<uid of the job>")
+    text = text.replace(f'"{world.namespace}"', '"<namespace>"').replace(f".{world.namespace}.", ".<namespace>.")
     text = DURATION.sub("<duration>", TIME.sub("<time>", UID.sub("<uid>", text)))
     result: State = json.loads(text)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -15,13 +16,13 @@ from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too
 from tests.support.operator_process import USER_AGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from tests.faults.workloads import Workload
+    from tests.faults.world import Stage
     from tests.support.apiserver.faults import Outcome
 
-AT_ONCE: Final = 4
-"""Worlds that run at the same time: most of a run is waiting."""
+FORBIDDEN: Final = 403
 QUIET_SECONDS: Final = 2.5
 """World seconds without any write after which nothing more is expected."""
 QUIET_LIMIT: Final = 8
@@ -41,11 +42,20 @@ class Disturbance(StrEnum):
     MISSED_EVENTS = "streams broken and history compacted, lists refused for a while"
     SERVER_ERROR = "500 instead of the write"
     THROTTLED = "429 instead of the write"
+    OVERTAKEN = "somebody changes the job just before the write arrives"
 
 
 EVERY_WRITE: Final = (Disturbance.CRASH_BEFORE, Disturbance.CRASH_AFTER, Disturbance.TIMEOUT_AFTER)
-"""What is tried at every single write; the others are tried at every fourth."""
 OTHERS: Final = tuple(how for how in Disturbance if how not in EVERY_WRITE)
+
+Strides = Mapping[Disturbance, int]
+"""What is tried: each disturbance at every so many writes, each beginning at another one."""
+
+STRIDES: Final[Strides] = dict.fromkeys(EVERY_WRITE, 1) | dict.fromkeys(OTHERS, 4)
+STRIDES_ON_PLANE: Final[Strides] = dict.fromkeys(Disturbance, 12) | {
+    Disturbance.CRASH_BEFORE: 1,
+    Disturbance.CRASH_AFTER: 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +104,9 @@ class Result:
         return f"{self.plan} ({self.struck or 'not reached'}): " + "; ".join(self.complaints)
 
 
-async def learn(workload: Workload) -> Reference:
+async def learn(stage: Stage, workload: Workload) -> Reference:
     """Run a story undisturbed."""
-    async with World() as world:
+    async with World(stage) as world:
         watchman = Watchman(world)
         await world.start_operator().ready()
         world.apply(workload.job)
@@ -108,9 +118,9 @@ async def learn(workload: Workload) -> Reference:
         return Reference(end_state(world), writes, world.status.get("restarts"))
 
 
-async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Result:
+async def run(stage: Stage, plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Result:
     """Run a story with one disturbance."""
-    async with World() as world:
+    async with World(stage) as world:
         watchman = Watchman(world)
         await world.start_operator().ready()
         struck = _arm(world, plan)
@@ -127,6 +137,7 @@ async def run(plan: Plan, reference: Reference, tracebacks: Tracebacks) -> Resul
         allowed = 3 * len(reference.writes) + SPARE_WRITES
         if len(world.writes()) > allowed:
             others.append(f"{len(world.writes())} writes, undisturbed {len(reference.writes)}: a hot loop")
+        others += [f"denied: {request.target}" for request in world.server.log.select(lambda it: it.code == FORBIDDEN)]
         others += watchman.successes_run_again
         lost = list(watchman.charges_taken_back)
         if world.status.get("restarts") != reference.restarts:
@@ -152,6 +163,7 @@ def _arm(world: World, plan: Plan) -> Callable[[], str]:
         Disturbance.MISSED_EVENTS: Meanwhile(world.lose_events, after_commit=True),
         Disturbance.SERVER_ERROR: Answer(500),
         Disturbance.THROTTLED: too_many_requests(1),
+        Disturbance.OVERTAKEN: Meanwhile(world.touch, after_commit=False),
     }
     at = len(world.writes()) + plan.write
     rule = world.server.faults.on_write(plan.write, outcomes[plan.disturbance], user_agent=USER_AGENT)
@@ -173,25 +185,21 @@ async def _quiet(world: World) -> None:
     raise NotReached(f"a time without writes was not reached; {world.describe()}")
 
 
-async def run_all(
-    workload: Workload, disturbances: Sequence[Disturbance], told: Callable[[Result], None] = lambda _: None
-) -> list[Result]:
-    """The plans of a story with these disturbances; `told` hears each result at once."""
-    reference = await learn(workload)
+async def run_all(stage: Stage, workload: Workload, strides: Strides) -> list[Result]:
+    """The plans of a story."""
+    reference = await learn(stage, workload)
     plans = [
         Plan(workload, how, at)
-        for how in disturbances
-        for at in range(0, len(reference.writes), 1 if how in EVERY_WRITE else 4)
+        for how, step in strides.items()
+        for at in range(list(Disturbance).index(how) % step, len(reference.writes), step)
     ]
     tracebacks = Tracebacks()
     logging.getLogger("dtj_operator").addHandler(tracebacks)
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(stage.at_once)
 
     async def one(plan: Plan) -> Result:
         async with slots:
-            result = await run(plan, reference, tracebacks)
-            told(result)
-            return result
+            return await run(stage, plan, reference, tracebacks)
 
     try:
         return list(await asyncio.gather(*(one(plan) for plan in plans)))

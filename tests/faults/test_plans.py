@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.plans import EVERY_WRITE, OTHERS, run_all
-from tests.faults.workloads import WORKLOADS
+from tests.faults.plans import EVERY_WRITE, OTHERS, STRIDES, STRIDES_ON_PLANE, Disturbance, run_all
+from tests.faults.workloads import WORKLOADS, Workload
+from tests.faults.world import IN_PROCESS, Stage
 
-pytestmark = pytest.mark.faults
+each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
-async def test_a_crash_or_timeout_at_any_write_changes_no_end_state(workload):
-    results = await run_all(workload, EVERY_WRITE)
+@pytest.mark.faults
+@each_workload
+async def test_a_crash_or_timeout_at_any_write_changes_no_end_state(workload: Workload):
+    results = await run_all(IN_PROCESS, workload, {how: STRIDES[how] for how in EVERY_WRITE})
     assert [str(result) for result in results if result.complaints] == []
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+@pytest.mark.faults
+@each_workload
 @pytest.mark.parametrize("disturbance", OTHERS, ids=str)
-async def test_old_views_missed_events_and_refusals_change_no_end_state(workload, disturbance):
-    results = await run_all(workload, [disturbance])
+async def test_old_views_missed_events_and_refusals_change_no_end_state(workload: Workload, disturbance: Disturbance):
+    results = await run_all(IN_PROCESS, workload, {disturbance: STRIDES[disturbance]})
+    assert [str(result) for result in results if result.complaints] == []
+
+
+@pytest.mark.contract
+@pytest.mark.timeout(600)
+@each_workload
+async def test_on_a_real_api_server_nothing_of_all_this_changes_an_end_state(real: Stage, workload: Workload):
+    results = await run_all(real, workload, STRIDES_ON_PLANE)
     assert [str(result) for result in results if result.complaints] == []

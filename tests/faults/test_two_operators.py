@@ -8,19 +8,17 @@ import pytest
 
 from tests.faults.oracles import Watchman, end_state
 from tests.faults.plans import learn
-from tests.faults.workloads import CREATED_ROLES, POD_DELETED, RECREATED, SCALED, SUSPENDED, WORKER_FAILS
-from tests.faults.world import World
+from tests.faults.workloads import CREATED_ROLES, POD_DELETED, RECREATED, SCALED, SUSPENDED, WORKER_FAILS, Workload
+from tests.faults.world import Stage, World
 from tests.support.operator_process import QUIET
-
-pytestmark = pytest.mark.faults
 
 STORIES = (CREATED_ROLES, WORKER_FAILS, POD_DELETED, SUSPENDED, SCALED, RECREATED)
 
 
 @pytest.mark.parametrize("workload", STORIES, ids=lambda workload: workload.name)
-async def test_two_operators_without_an_election_reach_the_same_end_state(workload):
-    reference = await learn(workload)
-    async with World() as world:
+async def test_two_operators_without_an_election_reach_the_same_end_state(stage: Stage, workload: Workload):
+    reference = await learn(stage, workload)
+    async with World(stage) as world:
         watchman = Watchman(world)
         for operator in (world.start_operator(), world.start_operator()):
             await operator.ready()
@@ -32,27 +30,27 @@ async def test_two_operators_without_an_election_reach_the_same_end_state(worklo
         assert end_state(world) == reference.state
 
 
-async def test_only_the_leader_writes_and_another_takes_over_when_it_is_killed():
-    async with World() as world:
+async def test_only_the_leader_writes_and_another_takes_over_when_it_is_killed(stage: Stage):
+    async with World(stage) as world:
         first = world.start_operator(replace(QUIET, leader_elect=True))
         await first.ready()
-        await world.until(lambda: bool(world.server.list("leases", "default")), "a lease")
+        await world.until(lambda: _has_the_lease(world), "a leader")
         second = world.start_operator(replace(QUIET, leader_elect=True))
         await second.ready()
         world.apply(WORKER_FAILS.job)
         await world.until(lambda: world.holds("Running"), "a running job")
         assert {request.token for request in world.writes()} == {first.token}
         first.kill()
-        world.server.delete("pods", "default", "train-worker-1")
+        world.delete_pod("train-worker-1")
         await world.until(lambda: world.status.get("attempt") == 1 and world.holds("Running"), "a recovered job")
         assert {request.token for request in world.writes()} == {first.token, second.token}
 
 
-async def test_a_leader_that_ends_in_peace_hands_over_at_once():
-    async with World() as world:
+async def test_a_leader_that_ends_in_peace_hands_over_at_once(stage: Stage):
+    async with World(stage) as world:
         first = world.start_operator(replace(QUIET, leader_elect=True))
         await first.ready()
-        await world.until(lambda: bool(world.server.list("leases", "default")), "a lease")
+        await world.until(lambda: _has_the_lease(world), "a leader")
         second = world.start_operator(replace(QUIET, leader_elect=True))
         await second.ready()
         first.terminate()
@@ -62,3 +60,8 @@ async def test_a_leader_that_ends_in_peace_hands_over_at_once():
         world.apply(WORKER_FAILS.job)
         await world.until(lambda: world.holds("Running"), "a running job")
         assert (world.clock.now() - began).total_seconds() < 10, "the lease of 15 s was waited out"
+
+
+def _has_the_lease(world: World) -> bool:
+    """Whether an operator has written its name into it."""
+    return any(one.resource == "leases" and one.write and one.changed for one in world.server.log.requests)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.faults.oracles import Watchman
 from tests.faults.workloads import training_job
-from tests.faults.world import NAMESPACE, World
-
-pytestmark = pytest.mark.faults
+from tests.faults.world import Stage, World
 
 
 async def _running(world: World) -> Watchman:
@@ -24,19 +20,19 @@ def _kill_operators(world: World) -> None:
         operator.kill()
 
 
-async def test_a_pod_that_vanished_while_no_operator_looked_is_replaced_and_not_charged():
-    async with World() as world:
+async def test_a_pod_that_vanished_while_no_operator_looked_is_replaced_and_not_charged(stage: Stage):
+    async with World(stage) as world:
         watchman = await _running(world)
         _kill_operators(world)
-        world.server.delete("pods", NAMESPACE, "train-worker-1", grace_seconds=0)
+        world.delete_pod("train-worker-1", grace_seconds=0)
         await world.start_operator().ready()
         await world.until(lambda: world.status["attempt"] == 1 and world.holds("Running"), "a recovered job")
         assert world.status["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}}
         assert watchman.complaints == []
 
 
-async def test_a_failure_while_no_operator_looked_is_charged_once():
-    async with World() as world:
+async def test_a_failure_while_no_operator_looked_is_charged_once(stage: Stage):
+    async with World(stage) as world:
         watchman = await _running(world)
         _kill_operators(world)
         assert world.kubelet.exit("train-worker-1", 1)
@@ -47,8 +43,8 @@ async def test_a_failure_while_no_operator_looked_is_charged_once():
         assert watchman.complaints == []
 
 
-async def test_suspended_and_resumed_while_no_operator_looked_keeps_the_pods():
-    async with World() as world:
+async def test_suspended_and_resumed_while_no_operator_looked_keeps_the_pods(stage: Stage):
+    async with World(stage) as world:
         watchman = await _running(world)
         before = [pod["metadata"]["uid"] for pod in world.pods()]
         _kill_operators(world)
@@ -60,11 +56,11 @@ async def test_suspended_and_resumed_while_no_operator_looked_keeps_the_pods():
         assert watchman.complaints == []
 
 
-async def test_pod_deletions_whose_events_were_lost_are_found_by_the_next_list():
-    async with World() as world:
+async def test_pod_deletions_whose_events_were_lost_are_found_by_the_next_list(stage: Stage):
+    async with World(stage) as world:
         watchman = await _running(world)
         stop_losing = world.server.drop_events(lambda commit: commit.kind.plural == "pods")
-        world.server.delete("pods", NAMESPACE, "train-worker-1", grace_seconds=0)
+        world.delete_pod("train-worker-1", grace_seconds=0)
         world.server.break_streams("pods")
         world.server.forget_history()
         stop_losing()
@@ -72,13 +68,13 @@ async def test_pod_deletions_whose_events_were_lost_are_found_by_the_next_list()
         assert watchman.complaints == []
 
 
-async def test_a_job_deleted_and_created_again_while_no_operator_looked_inherits_nothing():
-    async with World() as world:
+async def test_a_job_deleted_and_created_again_while_no_operator_looked_inherits_nothing(stage: Stage):
+    async with World(stage) as world:
         watchman = await _running(world)
         assert world.kubelet.exit("train-worker-1", 1)
         await world.until(lambda: world.status["attempt"] == 1 and world.holds("Running"), "a recovered job")
         _kill_operators(world)
-        world.server.delete("distributedtrainingjobs", NAMESPACE, "train")
+        world.delete_job()
         world.apply(training_job(worker=3))
         await world.start_operator().ready()
         await world.until(lambda: world.holds("Running"), "a running job")
@@ -90,11 +86,11 @@ async def test_a_job_deleted_and_created_again_while_no_operator_looked_inherits
         assert watchman.complaints == []
 
 
-async def test_a_job_deleted_while_no_operator_looked_leaves_nothing_and_nothing_is_made():
-    async with World() as world:
+async def test_a_job_deleted_while_no_operator_looked_leaves_nothing_and_nothing_is_made(stage: Stage):
+    async with World(stage) as world:
         await _running(world)
         _kill_operators(world)
-        world.server.delete("distributedtrainingjobs", NAMESPACE, "train")
+        world.delete_job()
         await world.until(lambda: not world.pods() and not world.server.list("services"), "an empty namespace")
         written = len(world.writes())
         await world.start_operator().ready()
@@ -102,8 +98,8 @@ async def test_a_job_deleted_while_no_operator_looked_leaves_nothing_and_nothing
         assert len(world.writes()) == written
 
 
-async def test_an_operator_that_slept_an_hour_changes_nothing_that_is_well():
-    async with World() as world:
+async def test_an_operator_that_slept_an_hour_changes_nothing_that_is_well(stage: Stage):
+    async with World(stage) as world:
         await _running(world)
         await world.pass_time(3)
         _kill_operators(world)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tests.faults.world import JOB, NAMESPACE
+from tests.faults.world import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ def training_job(*, strategy: str = "MultiWorkerMirrored", max_restarts: int = 3
     """A job with these numbers of replicas, an image without supervisor, and short waits."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "trainer:1"}]}}
     return {
-        "metadata": {"name": JOB, "namespace": NAMESPACE},
+        "metadata": {"name": JOB},
         "spec": {
             "strategy": {"type": strategy},
             "replicaSpecs": {role: {"replicas": count, "template": template} for role, count in replicas.items()},
@@ -73,7 +73,7 @@ async def _pod_deleted(world: World) -> None:
     attempt = _attempts(world) + 1
     # The kubelet waits with its confirmation until an operator has seen the deletion; see test_unobserved.
     world.kubelet.halted = True
-    world.server.delete("pods", NAMESPACE, "train-worker-1")
+    world.delete_pod("train-worker-1")
     await world.until(lambda: world.status.get("lastIncident") is not None, "an incident")
     world.kubelet.resume()
     await _recovered(world, attempt=attempt)
@@ -95,7 +95,7 @@ async def _scale(world: World) -> None:
 
 async def _recreate(world: World) -> None:
     await _running(world)
-    world.server.delete("distributedtrainingjobs", NAMESPACE, JOB)
+    world.delete_job()
     world.apply(RECREATED.job)
     await _running(world)
 

@@ -1,26 +1,26 @@
-"""One small cluster with an operator in it, in fast time."""
+"""One small cluster with an operator in it, in fast time, on the API server in this process or on a real one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.fasttime import FastClock, FastKopf
 from tests.support.kubelet import Kubelet
 from tests.support.operator_process import QUIET, USER_AGENT, OperatorProcess
+from tests.support.realserver import RealServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dtj_operator.app.settings import Settings
     from tests.support.apiserver import Object
     from tests.support.apiserver.log import Request
+    from tests.support.realserver import Ground
 
-SPEED: Final = 12.0
-"""Seconds of the world in a real second."""
 SWITCH_SECONDS: Final = 0.0005
 """A dozen threads share one interpreter lock; with Python's own 5 ms the server would wait its turn for too long."""
 WATCHED: Final = ("distributedtrainingjobs", "pods", "services")
@@ -28,9 +28,8 @@ STALE_REVISIONS: Final = 6
 STALE_SECONDS: Final = 4.0
 """World seconds that a stale or broken view lasts."""
 JOB: Final = "train"
-NAMESPACE: Final = "default"
 POLL_SECONDS: Final = 0.01
-PATIENCE_SECONDS: Final = 240.0
+PATIENCE_SECONDS: Final = 480.0
 """World seconds: how long it may take to reach what it was told to."""
 
 
@@ -38,20 +37,41 @@ class NotReached(Exception):  # noqa: N818 - a finding, not a mistake of this pr
     """What was waited for did not come; the message says what, and how things stand."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where worlds are made."""
+
+    name: str
+    server: Callable[[FastClock], ApiServer | RealServer]
+    """A new one, not started."""
+    speed: float
+    """Seconds of the world in a real second."""
+    at_once: int
+    """Worlds that run at the same time: most of a run is waiting."""
+
+
+IN_PROCESS: Final = Stage("in process", lambda clock: ApiServer(now=clock.now), speed=12.0, at_once=4)
+
+
+def on_plane(ground: Ground) -> Stage:
+    """On a real API server, which takes its time."""
+    return Stage("real", lambda clock: RealServer(ground, now=clock.now), speed=6.0, at_once=8)
+
+
 class World:
     """API server, kubelet, clock and operators; leaves nothing behind."""
 
-    def __init__(self) -> None:
+    def __init__(self, stage: Stage) -> None:
         """Nothing runs before it is entered."""
-        self.clock = FastClock(SPEED)
-        self.server = ApiServer(now=self.clock.now)
+        self.clock = FastClock(stage.speed)
+        self.server = stage.server(self.clock)
         self.kubelet = Kubelet(self.server)
         self.operators: list[OperatorProcess] = []
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         """Start server and kubelet; operators are started by `start_operator`."""
-        FastKopf.install(SPEED)
+        FastKopf.install(self.clock.speed)
         sys.setswitchinterval(SWITCH_SECONDS)
         beating = asyncio.create_task(self.clock.run())
         self._stack.callback(beating.cancel)
@@ -71,8 +91,9 @@ class World:
 
     def start_operator(self, settings: Settings = QUIET) -> OperatorProcess:
         """Start one more operator."""
-        operator = OperatorProcess(self.server, self.clock, settings=settings).start()
-        self.operators.append(operator)
+        operator = OperatorProcess(self.server, self.clock, settings=settings)
+        self.server.entitle(operator.token)
+        self.operators.append(operator.start())
         return operator
 
     def crash(self) -> None:
@@ -108,7 +129,7 @@ class World:
         self._later(STALE_SECONDS, end)
 
     def _later(self, seconds: float, act: Callable[[], object]) -> None:
-        asyncio.get_running_loop().call_later(seconds / SPEED, act)
+        asyncio.get_running_loop().call_later(seconds / self.clock.speed, act)
 
     def writes(self) -> list[Request]:
         """The operators' writes so far, elections left out."""
@@ -117,9 +138,14 @@ class World:
     # the job -----------------------------------------------------------------------------
 
     @property
+    def namespace(self) -> str:
+        """Where everything is."""
+        return self.server.namespace
+
+    @property
     def job(self) -> Object | None:
         """The job as it is stored."""
-        return self.server.get("distributedtrainingjobs", NAMESPACE, JOB)
+        return self.server.get("distributedtrainingjobs", self.namespace, JOB)
 
     @property
     def status(self) -> Object:
@@ -138,20 +164,36 @@ class World:
 
     def pods(self) -> list[Object]:
         """All pods."""
-        return self.server.list("pods", NAMESPACE)
+        return self.server.list("pods", self.namespace)
 
     def apply(self, job: Object) -> None:
         """Create a job."""
-        self.server.create("distributedtrainingjobs", job, NAMESPACE)
+        self.server.create("distributedtrainingjobs", job, self.namespace)
 
     def change(self, patch: Object) -> None:
         """Merge-patch the job."""
-        self.server.patch("distributedtrainingjobs", NAMESPACE, JOB, patch)
+        self.server.patch("distributedtrainingjobs", self.namespace, JOB, patch)
+
+    async def touch(self) -> None:
+        """Change the job, and take the change back: only its resourceVersion is another then."""
+        if self.job is not None:
+            self.change({"metadata": {"annotations": {"touched": "now"}}})
+            self.change({"metadata": {"annotations": None}})
+            await self.server.settled()
+
+    def delete_job(self) -> None:
+        """Delete the job."""
+        self.server.delete("distributedtrainingjobs", self.namespace, JOB)
+
+    def delete_pod(self, name: str, *, grace_seconds: int | None = None) -> None:
+        """Delete a pod by hand."""
+        self.server.delete("pods", self.namespace, name, grace_seconds=grace_seconds)
 
     # waiting -----------------------------------------------------------------------------
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
-        """Wait until something holds; raises NotReached."""
+        """Wait until what has been done is done, and then until something holds; raises NotReached."""
+        await self.server.settled()
         gives_up = self.clock.elapsed() + PATIENCE_SECONDS
         while not reached():
             if self.clock.elapsed() > gives_up:
@@ -165,17 +207,18 @@ class World:
 
         def reached() -> bool:
             nonlocal seen, answer
-            if self.server.store.revision != seen:
-                seen, answer = self.server.store.revision, state()
+            if self.server.revision != seen:
+                seen, answer = self.server.revision, state()
             return answer
 
         await self.until(reached, what)
 
     async def pass_time(self, seconds: float) -> None:
         """Let so many seconds of the world go by."""
+        await self.server.settled()
         ends = self.clock.elapsed() + seconds
         while (left := ends - self.clock.elapsed()) > 0:  # noqa: ASYNC110 - time may stand still meanwhile
-            await asyncio.sleep(left / SPEED)
+            await asyncio.sleep(left / self.clock.speed)
 
     def describe(self) -> str:
         """How things stand, in one line."""

@@ -113,16 +113,19 @@ class FastKopf(asyncio.DefaultEventLoopPolicy):
     def __init__(self, speed: float) -> None:
         """`speed`: as for FastLoop."""
         super().__init__()
-        self._speed = speed
+        self.speed = speed
 
     @classmethod
     def install(cls, speed: float) -> None:
         """From now on, in this process. For all other threads nothing changes."""
-        if not isinstance(asyncio.get_event_loop_policy(), cls):
+        policy = asyncio.get_event_loop_policy()
+        if isinstance(policy, cls):
+            policy.speed = speed
+        else:
             asyncio.set_event_loop_policy(cls(speed))
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         """For the thread that asks."""
         if threading.current_thread().name == self.THREAD:
-            return FastLoop(self._speed)
+            return FastLoop(self.speed)
         return super().new_event_loop()

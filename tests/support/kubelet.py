@@ -4,7 +4,7 @@
         kubelet.script("train-worker-1", Life(exit_code=1, seconds=0.01))   # its first incarnation only
         kubelet.exit("train-worker-0", 0)                                   # now
 
-Times are real seconds and short. It acts on the store directly, as an administrator.
+Times are real seconds and short. It acts as an administrator, on either server: the one in this process and a real one.
 """
 
 from __future__ import annotations
@@ -13,17 +13,58 @@ import asyncio
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from tests.support.apiserver import Commit, Happening
-from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.kinds import PODS
-from tests.support.apiserver.registry import Deletion, timestamp
+from tests.support.apiserver.registry import timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
-    from tests.support.apiserver import ApiServer, Object
+    from tests.support.apiserver import Object
+
+
+class Server(Protocol):
+    """What a kubelet needs of an API server. Whatever it has seen change meanwhile it does not change."""
+
+    @property
+    def namespace(self) -> str:
+        """Where pods are looked for unless said."""
+        ...
+
+    def now(self) -> datetime:
+        """The time."""
+        ...
+
+    def get(self, plural: str, namespace: str, name: str) -> Object | None:
+        """The object, or None."""
+        ...
+
+    def list(self, plural: str, namespace: str | None = None) -> list[Object]:
+        """All objects of a kind."""
+        ...
+
+    def create(self, plural: str, body: Object, namespace: str | None = None) -> object:
+        """Create an object."""
+        ...
+
+    def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> object:
+        """Merge-patch an object or its status."""
+        ...
+
+    def bind(self, pod: Object, node: str) -> Object:
+        """Give a pod its node; the pod as it is then."""
+        ...
+
+    def erase(self, pod: Object) -> None:
+        """Confirm the end of a pod that is being deleted."""
+        ...
+
+    def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
+        """Have `listener` called at every change, in order; the answer ends that."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +90,7 @@ class Kubelet:
 
     def __init__(
         self,
-        server: ApiServer,
+        server: Server,
         *,
         nodes: Sequence[str] = ("node-a", "node-b"),
         start_seconds: float = 0.004,
@@ -72,8 +113,8 @@ class Kubelet:
         for node in self.nodes:
             if self.server.get("nodes", "", node) is None:
                 self.server.create("nodes", {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}})
-            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-            self.server.patch("nodes", "", node, {"status": {"conditions": [ready]}}, subresource="status")
+                ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+                self.server.patch("nodes", "", node, {"status": {"conditions": [ready]}}, subresource="status")
         self._stop_listening = self.server.on_commit(self._notice)
         for pod in self.server.list("pods"):
             self._see(pod)
@@ -95,23 +136,24 @@ class Kubelet:
         """How many pod objects of this name there have been."""
         return len(self._born[pod])
 
-    def exit(self, pod: str, code: int, *, namespace: str = "default", message: str = "", reason: str = "") -> bool:
+    def exit(self, pod: str, code: int, *, namespace: str = "", message: str = "", reason: str = "") -> bool:
         """End the main container of the running incarnation; False if there is none."""
+        namespace = namespace or self.server.namespace
         found = self.server.get("pods", namespace, pod)
         if found is None or found["status"].get("phase") != "Running" or found["metadata"].get("deletionTimestamp"):
             return False
         self._exit(found["metadata"]["uid"], namespace, pod, Life(code, reason=reason, message=message))
         return True
 
-    def set_ready(self, pod: str, *, namespace: str = "default", ready: bool) -> None:
+    def set_ready(self, pod: str, *, namespace: str = "", ready: bool) -> None:
         """Change the Ready condition of a running pod."""
-        found = self.server.get("pods", namespace, pod)
+        found = self.server.get("pods", namespace or self.server.namespace, pod)
         if found is not None:
             self._status(found, {"conditions": _conditions(found, ready=ready, now=self._now())})
 
-    def disrupt(self, pod: str, reason: str, *, namespace: str = "default") -> None:
+    def disrupt(self, pod: str, reason: str, *, namespace: str = "") -> None:
         """Set the condition DisruptionTarget, as whoever evicts does."""
-        found = self.server.get("pods", namespace, pod)
+        found = self.server.get("pods", namespace or self.server.namespace, pod)
         if found is not None:
             condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "for the test"}
             others = [old for old in found["status"].get("conditions", []) if old["type"] != "DisruptionTarget"]
@@ -169,8 +211,8 @@ class Kubelet:
             return
         number = sum(name.encode())
         node = self.nodes[number % len(self.nodes)]
-        bound = {**pod, "spec": {**pod["spec"], "nodeName": pod["spec"].get("nodeName") or node}}
-        pod = self.server.store.put(PODS, (namespace, name), bound)
+        if not pod["spec"].get("nodeName"):
+            pod = self.server.bind(pod, node)
         if not life.starts:
             return
         self._status(pod, self._running(pod, restarts=0, address=f"127.77.{number // 250 % 250}.{number % 250 + 1}"))
@@ -228,19 +270,16 @@ class Kubelet:
         return {**status, "ready": False, "started": False, "state": {"terminated": ended}}
 
     def _confirm(self, uid: str, namespace: str, name: str) -> None:
-        if self._current(uid, namespace, name) is None:
-            return
-        try:
-            self.server.registry.delete(PODS, namespace, name, Deletion(grace_seconds=0, uid=uid))
-        except Refusal:
-            return
+        pod = self._current(uid, namespace, name)
+        if pod is not None:
+            self.server.erase(pod)
 
     def _status(self, pod: Object, change: Object) -> None:
         place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         self.server.patch("pods", place, name, json.loads(json.dumps({"status": change})), subresource="status")
 
     def _now(self) -> str:
-        return timestamp(self.server.registry.now())
+        return timestamp(self.server.now())
 
 
 def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:

@@ -1,7 +1,7 @@
 """The real operator in a thread of its own, which can be killed as with `kill -9`.
 
 The thread has its own event loop, and like a process it shares nothing with others but the API server. `kill`
-is abrupt: from that moment nothing that the operator still sends arrives (`ApiServer.bury`), so whatever
+is abrupt: from that moment nothing that the operator still sends arrives (`bury`), so whatever
 clean-up its tasks attempt is without effect, and all its memory is dropped.
 """
 
@@ -11,17 +11,13 @@ import asyncio
 import contextlib
 import logging
 import threading
-from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from dtj_operator.app.operator import Operator
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.connection import Connection, Token
 from tests.support.fasttime import FastClock, FastLoop
-
-if TYPE_CHECKING:
-    from tests.support.apiserver import ApiServer
 
 USER_AGENT: Final = "dtj-operator/"
 QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=False)
@@ -29,13 +25,29 @@ QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=
 PATIENCE_SECONDS: Final = 30.0
 """Real seconds for a start or an end; only a broken operator needs them."""
 
+HOME: Final = "dtj-system"
+"""The namespace that the operator runs in."""
+
 _numbers = count(1)
+
+
+class Server(Protocol):
+    """What an operator's process knows of an API server."""
+
+    @property
+    def url(self) -> str:
+        """Where it listens, without TLS."""
+        ...
+
+    def bury(self, token: str) -> None:
+        """The client with this token is dead."""
+        ...
 
 
 class OperatorProcess:
     """One operator, from its start to its end."""
 
-    def __init__(self, server: ApiServer, clock: FastClock, *, settings: Settings = QUIET) -> None:
+    def __init__(self, server: Server, clock: FastClock, *, settings: Settings = QUIET) -> None:
         """It runs in the time of `clock`; each has a bearer token of its own, which is also its thread's name."""
         self.server = server
         self.token = f"operator-{next(_numbers)}"
@@ -112,7 +124,7 @@ class OperatorProcess:
             self._loop.close()
 
     async def _operate(self) -> None:
-        connection = replace(_connection(self.server.url), token=Token(self.token))
+        connection = Connection(server=self.server.url, namespace=HOME, token=Token(self.token))
         operator = Operator(self._settings, connection, lost=self._lose, clock=self._clock)
         telling = asyncio.create_task(self._tell_ready(operator))
         try:
@@ -126,7 +138,3 @@ class OperatorProcess:
 
     def _lose(self) -> None:
         logging.getLogger(__name__).info("leadership lost", extra={"operator": self.token})
-
-
-def _connection(url: str) -> Connection:
-    return Connection(server=url)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tests.support.apiserver.errors import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from tests.support.apiserver.log import Request
 
@@ -73,14 +73,16 @@ class Slow:
 
 @dataclass(frozen=True, slots=True)
 class Meanwhile:
-    """Do something, and let the request go on as usual."""
+    """Do something, and let the request go on as usual; what it takes time for is waited for."""
 
-    act: Callable[[], None]
+    act: Callable[[], Awaitable[None] | None]
     after_commit: bool = False
 
     async def strike(self, _request: Request) -> None:
         """Do it."""
-        self.act()
+        doing = self.act()
+        if doing is not None:
+            await doing
 
 
 Outcome = Answer | Cut | Hang | Meanwhile | Slow

@@ -2,60 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
-import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
 from tests.support.apiserver import discovery, patch, scale
+from tests.support.apiserver.door import Door, answered
 from tests.support.apiserver.errors import Refusal, bad_request, expired
-from tests.support.apiserver.faults import ConnectionCut, Faults
-from tests.support.apiserver.kinds import CRDS, KINDS, Kind, Object, find
-from tests.support.apiserver.log import Log, Request
+from tests.support.apiserver.faults import Faults
+from tests.support.apiserver.kinds import CRDS, KINDS, Kind, Object
+from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
 from tests.support.apiserver.selectors import selector
+from tests.support.apiserver.targets import Target, decode, noted
 from tests.support.apiserver.watch import Ask, Views
 
 if TYPE_CHECKING:
     from tests.support.apiserver.access import Access
 
 SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What a URL names."""
-
-    kind: Kind
-    namespace: str
-    name: str
-    subresource: str
-
-    @classmethod
-    def parse(cls, path: str) -> Target | None:
-        """From the path of a URL; None if nothing is served there."""
-        parts = [part for part in path.split("/") if part]
-        if parts[:1] == ["api"]:
-            group, version, rest = "", parts[1], parts[2:]
-        elif parts[:1] == ["apis"]:
-            group, version, rest = parts[1], parts[2], parts[3:]
-        else:
-            return None
-        namespace = ""
-        if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2] in {"status", "finalize"}):
-            namespace, rest = rest[1], rest[2:]
-        kind = find(rest[0], group, version)
-        if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
-            return None
-        subresource = rest[2] if len(rest) == 3 else ""
-        if subresource and subresource not in kind.subresources:
-            return None
-        return cls(kind, namespace, rest[1] if len(rest) > 1 else "", subresource)
 
 
 @dataclass(slots=True)
@@ -67,34 +36,14 @@ class Routes:
     access: Access
     faults: Faults
     log: Log
-    _dead: set[str] = field(default_factory=set)
-    _connections: dict[str, weakref.WeakSet[asyncio.BaseTransport]] = field(default_factory=dict)
-    """By bearer token."""
-
-    def bury(self, token: str) -> None:
-        """The client with this token was killed: its connections are gone, and nothing it sends arrives."""
-        self._dead.add(token)
-        for transport in self._connections.pop(token, ()):
-            if isinstance(transport, asyncio.Transport):
-                transport.abort()
+    door: Door = field(default_factory=Door)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Any request."""
-        try:
-            return await self._route(request)
-        except Refusal as refusal:
-            return web.json_response(refusal.status(), status=refusal.code, headers=refusal.headers)
-        except ConnectionCut:
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response(status=500)
+        return await answered(request, self._route)
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if token in self._dead:
-            raise ConnectionCut
-        if request.transport is not None:
-            self._connections.setdefault(token, weakref.WeakSet()).add(request.transport)
+        token = self.door.admit(request)
         path = request.path.rstrip("/")
         if path in {"/version", "/api", "/apis", "/healthz", "/readyz", "/livez"} or path.count("/") < 4:
             said = self._discover(path)
@@ -102,10 +51,7 @@ class Routes:
                 return said
         if path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
             return web.json_response(self._review(token, await request.json()), status=201)
-        try:
-            target = Target.parse(path)
-        except IndexError:
-            target = None
+        target = Target.parse(path)
         if target is None:
             raise Refusal(404, "NotFound", "the server could not find the requested resource")
         return await self._verb(request, target, token)
@@ -141,43 +87,30 @@ class Routes:
         return {**body, "metadata": {}, "status": {"allowed": allowed}}
 
     async def _verb(self, request: web.Request, target: Target, token: str) -> web.StreamResponse:
-        body = _decode(await request.read())
-        verb = _rbac_verb(request, target)
-        name = target.name or (((body or {}).get("metadata") or {}).get("name", "") if isinstance(body, dict) else "")
-        noted = Request(
-            verb=verb,
-            group=target.kind.group,
-            resource=target.kind.plural,
-            subresource=target.subresource,
-            namespace=target.namespace,
-            name=name,
-            user_agent=request.headers.get("User-Agent", ""),
-            token=token,
-            body=body,
-            time=asyncio.get_running_loop().time(),
-        )
-        self.log.requests.append(noted)
-        outcome = self.faults.take(noted)
+        body = decode(await request.read())
+        note = noted(request, target, token, body)
+        verb = note.verb
+        self.log.requests.append(note)
+        outcome = self.faults.take(note)
         try:
             if outcome is not None and not outcome.after_commit:
-                await outcome.strike(noted)
+                await outcome.strike(note)
             self.access.demand(token, verb, target.kind, target.subresource, target.namespace, target.name)
-            if token in self._dead:
-                raise ConnectionCut
+            self.door.demand_life(token)
             if verb == "watch":
-                noted.code = 200
+                note.code = 200
                 return await self._watch(request, target)
             before = self.registry.store.revision
             try:
                 code, said = self._answer(request, target, verb, body)
             finally:
-                noted.changed = self.registry.store.revision != before
+                note.changed = self.registry.store.revision != before
             if outcome is not None and outcome.after_commit:
-                await outcome.strike(noted)
+                await outcome.strike(note)
         except Refusal as refusal:
-            noted.code = refusal.code
+            note.code = refusal.code
             raise
-        noted.code = code
+        note.code = code
         return web.json_response(said, status=code)
 
     def _answer(self, request: web.Request, target: Target, verb: str, body: Any) -> tuple[int, Object]:
@@ -312,29 +245,6 @@ class Routes:
 def _rehearsal(registry: Registry) -> Registry:
     """For dry runs: the verbs on a copy of the store that is thrown away."""
     return Registry(registry.store.copy(), registry.now, registry.schemas, registry.pod_quota, registry.pod_admission)
-
-
-def _decode(body: bytes) -> Any:
-    if not body:
-        return None
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise bad_request(f"the body is not JSON: {error}") from None
-
-
-def _rbac_verb(request: web.Request, target: Target) -> str:
-    if request.method in {"GET", "HEAD"}:
-        if request.query.get("watch") in {"true", "1"}:
-            return "watch"
-        return "get" if target.name else "list"
-    if request.method == "DELETE":
-        return "delete" if target.name else "deletecollection"
-    verbs = {"POST": "create", "PUT": "update", "PATCH": "patch"}
-    verb = verbs.get(request.method)
-    if verb is None or (verb == "create") is bool(target.name):
-        raise Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-    return verb
 
 
 def _delete_options(body: Any, query: Any) -> Object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from datetime import UTC, datetime
 from functools import cache
@@ -14,20 +15,24 @@ from aiohttp import web
 
 from tests.support.apiserver import patch
 from tests.support.apiserver.access import Access
+from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.faults import Faults
 from tests.support.apiserver.gc import GarbageCollector
-from tests.support.apiserver.kinds import JOBS, Kind, Object, find
+from tests.support.apiserver.kinds import JOBS, PODS, Kind, Object, find
 from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
 from tests.support.apiserver.routes import Routes
 from tests.support.apiserver.schema import CustomSchema
 from tests.support.apiserver.store import Commit, Store
 from tests.support.apiserver.watch import Views
+from tests.support.rights import rights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 CRD_FILE: Final = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
+
+OPERATOR: Final = "system:serviceaccount:dtj-system:dtj-operator"
 
 ACCEPTING_TURNS: Final = 5
 """Turns of the event loop from an accepted socket to a connection that the web server knows."""
@@ -39,6 +44,9 @@ def _utc_now() -> datetime:
 
 class ApiServer:
     """A Kubernetes API server in this process, on loopback, over plain HTTP."""
+
+    namespace: Final = "default"
+    """Where objects are made and looked for unless said."""
 
     def __init__(
         self,
@@ -114,16 +122,21 @@ class ApiServer:
         path.write_text(json.dumps(config))
         return path
 
+    def entitle(self, token: str) -> None:
+        """Whoever shows this token may do what the chart allows the operator, and no more."""
+        for namespace, rules in rights():
+            self.access.grant(token, OPERATOR, rules, namespace or None)
+
     def bury(self, token: str) -> None:
         """The client with this token was killed: its connections break, and nothing it still sends arrives."""
-        self._routes.bury(token)
+        self._routes.door.bury(token)
 
     # the tests' own hands ----------------------------------------------------------------
 
     def create(self, plural: str, body: Object, namespace: str | None = None) -> Object:
         """Create an object as an administrator; the namespace is the body's, else `default`."""
         kind = _kind(plural)
-        place = namespace or body.get("metadata", {}).get("namespace") or "default"
+        place = namespace or body.get("metadata", {}).get("namespace") or self.namespace
         return self.registry.create(kind, place if kind.namespaced else "", body)
 
     def get(self, plural: str, namespace: str, name: str) -> Object | None:
@@ -142,9 +155,42 @@ class ApiServer:
         """Delete an object, with its kind's own grace unless said."""
         return self.registry.delete(_kind(plural), namespace, name, Deletion(grace_seconds=grace_seconds))[0]
 
+    def bind(self, pod: Object, node: str) -> Object:
+        """Give a pod its node, as a scheduler does; the pod as it is then."""
+        metadata = pod["metadata"]
+        bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+        return self.store.put(PODS, (metadata["namespace"], metadata["name"]), bound)
+
+    def erase(self, pod: Object) -> None:
+        """Confirm the end of a pod that is being deleted, as its kubelet does; nothing if it is gone."""
+        metadata = pod["metadata"]
+        with contextlib.suppress(Refusal):
+            this = Deletion(grace_seconds=0, uid=metadata["uid"])
+            self.registry.delete(PODS, metadata["namespace"], metadata["name"], this)
+
+    async def settled(self) -> None:
+        """Everything that was done by the methods above is there to be read: here it is so at once."""
+
+    def now(self) -> datetime:
+        """The time of the server and its nodes."""
+        return self.registry.now()
+
+    @property
+    def revision(self) -> int:
+        """Grows with every commit."""
+        return self.store.revision
+
     def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
         """Have `listener` called within every commit; the answer ends that."""
         return self.store.listen(listener)
+
+    def limit_pods(self, most: int) -> None:
+        """A quota for pods."""
+        self.registry.pod_quota[self.namespace] = most
+
+    def lift_limits(self) -> None:
+        """No more quota."""
+        self.registry.pod_quota.clear()
 
     # trouble, by plural names ------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import yaml
 from dtj_operator.api.crd import crd
 from dtj_operator.app.checks import NEEDED
 from e2e.cluster import binaries
+from tests.support.rights import rights
 
 pytestmark = pytest.mark.contract
 
@@ -118,6 +119,17 @@ def test_leases_are_written_only_in_the_operators_own_namespace(render):
     assert granted(documents, "kube-node-lease") == {
         ("coordination.k8s.io", "leases", verb) for verb in ("list", "watch")
     }
+
+
+def test_fault_plans_on_the_server_in_this_process_run_under_the_rights_of_the_chart(render):
+    assert [
+        (namespace, rule["apiGroups"], rule["resources"], rule["verbs"])
+        for namespace, rules in sorted(rights())
+        for rule in rules
+    ] == [
+        (namespace, rule["apiGroups"], rule["resources"], rule["verbs"])
+        for namespace, rule in sorted(operator_rules(render()), key=lambda found: found[0])
+    ]
 
 
 def test_with_namespaces_to_watch_there_is_no_right_outside_of_them(render):

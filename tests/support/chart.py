@@ -1,0 +1,64 @@
+"""What the chart gives the operator in a cluster: its kind, its account, its rights."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
+
+from e2e.cluster import binaries
+
+if TYPE_CHECKING:
+    from e2e.cluster.plane import Plane
+
+CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "dtj-operator"
+HOME: Final = "dtj-system"
+ACCOUNT: Final = "dtj-operator"
+USER: Final = f"system:serviceaccount:{HOME}:{ACCOUNT}"
+RIGHTS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def rendered() -> list[dict[str, Any]]:
+    """The chart's documents with its default values."""
+    command = [str(binaries.path("helm")), "template", "dtj-operator", str(CHART), "--namespace", HOME]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def install(plane: Plane) -> Path:
+    """The rendered definition and rights; a kubeconfig of the operator's ServiceAccount."""
+    account = plane.service_account(HOME, ACCOUNT)
+    kinds = (*RIGHTS, "CustomResourceDefinition")
+    documents = [document for document in rendered() if document["kind"] in kinds]
+    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
+    return account
+
+
+def operator_rules() -> list[tuple[str, dict[str, Any]]]:
+    """(namespace, rule) of every rule bound to the operator; no namespace means all."""
+    documents = rendered()
+    bound = {
+        (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
+        for binding in documents
+        if binding["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+    }
+    return [
+        (role["metadata"].get("namespace", ""), rule)
+        for role in documents
+        if role["kind"] in {"Role", "ClusterRole"}
+        and (role["metadata"].get("namespace", ""), role["metadata"]["name"]) in bound
+        for rule in role["rules"]
+    ]
+
+
+def operator_rights() -> set[tuple[str, str, str]]:
+    """(namespace, verb, resource) of everything that the operator may do."""
+    return {
+        (namespace, verb, resource)
+        for namespace, rule in operator_rules()
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+    }

@@ -1,0 +1,73 @@
+"""What a plane needs before operators can work on it, and what its clients need to know."""
+
+from __future__ import annotations
+
+import itertools
+import ssl
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from dtj_operator.kube.connection import from_kubeconfig
+from e2e.cluster.plane import GARBAGE_COLLECTOR
+from tests.support.chart import install
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dtj_operator.kube.connection import Connection
+    from e2e.cluster.plane import Plane
+    from tests.support.apiserver import Object
+
+Question = tuple[str, str, bytes]
+"""Method, path and body."""
+Answer = tuple[int, bytes, dict[str, str]]
+"""Code, body and headers."""
+
+NODES: Final = ("node-a", "node-b")
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A plane that is ready."""
+
+    admin: Connection
+    operator: Connection
+    """The operator's ServiceAccount, with the rights that the chart renders and no others."""
+    nodes: tuple[Object, ...]
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """For names of namespaces."""
+    answers: dict[Question, Answer] = field(default_factory=dict)
+    """What the server has said about its kinds and about rights: nobody changes either."""
+
+    @cached_property
+    def admin_tls(self) -> ssl.SSLContext:
+        """The administrator's certificate."""
+        return _tls(self.admin)
+
+    @cached_property
+    def operator_tls(self) -> ssl.SSLContext:
+        """The server's authority alone: the operator shows a token."""
+        return _tls(self.operator)
+
+
+def prepare(plane: Plane) -> Ground:
+    """Install our kind and the operator's rights; start garbage collection; register nodes that have no leases."""
+    account = install(plane)
+    plane.start_controllers(GARBAGE_COLLECTOR)
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    for node in NODES:
+        plane.api.create("/api/v1/nodes", {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}})
+        plane.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}})
+    return Ground(
+        admin=from_kubeconfig(str(plane.kubeconfig)),
+        operator=from_kubeconfig(str(account)),
+        nodes=tuple(plane.api.get("/api/v1/nodes")["items"]),
+    )
+
+
+def _tls(connection: Connection) -> ssl.SSLContext:
+    context = connection.ssl_context()
+    if context is None:
+        raise ValueError(f"{connection.server} is not served over TLS")
+    return context

@@ -1,0 +1,305 @@
+"""The handles that tests pull, the same as those of the server in this process.
+
+What tests and the kubelet do is done in the order in which they say it, a moment later; `settled` waits for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import aiohttp
+from aiohttp import web
+
+from tests.support.apiserver import Happening
+from tests.support.apiserver.kinds import JOBS, NAMESPACES, NODES, PODS, SERVICES, Kind, Object, find
+from tests.support.realserver.mirror import Mirror
+from tests.support.realserver.proxy import WITHOUT_LIMIT, Proxy, lines
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+    from tests.support.apiserver import Commit
+    from tests.support.apiserver.faults import Faults
+    from tests.support.apiserver.log import Log
+    from tests.support.realserver.ground import Ground
+
+QUOTAS: Final = Kind("", "v1", "resourcequotas", "ResourceQuota", subresources=("status",))
+QUOTA: Final = "pods"
+MIRRORED: Final = (JOBS, PODS, SERVICES)
+MERGE_PATCH: Final = "application/merge-patch+json"
+OUT_OF_DATE: Final = frozenset({404, 409})
+"""Answers to a change of what has gone or been replaced meanwhile: then it is not changed."""
+ERRORS_FROM: Final = 400
+RETRY_SECONDS: Final = 0.1
+REQUEST_LIMIT: Final = aiohttp.ClientTimeout(total=120)
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """One request of an administrator, scheduler or kubelet."""
+
+    method: str
+    kind: Kind
+    path: str
+    body: Object
+    content_type: str = "application/json"
+    late: frozenset[int] = OUT_OF_DATE
+    """Answers that are no error."""
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RealServer:
+    """One namespace of a real API server."""
+
+    def __init__(self, ground: Ground, *, now: Callable[[], datetime] = _utc_now) -> None:
+        """`now`: the time of the nodes; the server has its own."""
+        self.namespace = f"world-{next(ground.numbers)}"
+        self.url = ""
+        self.now = now
+        self._ground = ground
+        self._mirror = Mirror()
+        self._mirror.seed(NODES, ground.nodes)
+        self._acts: asyncio.Queue[_Act] = asyncio.Queue()
+        self._stack = AsyncExitStack()
+        self._errors: list[BaseException] = []
+
+    # life --------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        """Make the namespace, follow it, open the proxy."""
+        self._admin = await self._session(self._ground.admin_tls)
+        upstream = await self._session(self._ground.operator_tls)
+        self._proxy = Proxy(self._ground, upstream, self.namespace)
+        namespace = {"metadata": {"name": self.namespace}}
+        await self._ask(_Act("POST", NAMESPACES, "/api/v1/namespaces", namespace, late=frozenset()))
+        for kind in MIRRORED:
+            self._start(self._follow(kind))
+        self._start(self._work())
+        app = web.Application(client_max_size=4 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._proxy.serve)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01, handle_signals=False)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        self._stack.callback(self._proxy.break_streams)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop. What is in the namespace stays; the plane is thrown away as a whole."""
+        await self._stack.aclose()
+
+    async def _session(self, tls: ssl.SSLContext) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(limit=0, ssl=tls)
+        session = aiohttp.ClientSession(connector=connector, timeout=REQUEST_LIMIT, trust_env=False)
+        return await self._stack.enter_async_context(session)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+
+        async def end() -> None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        self._stack.push_async_callback(end)
+
+    # clients -----------------------------------------------------------------------------
+
+    def entitle(self, token: str) -> None:
+        """Whoever shows this token has the rights of the operator's ServiceAccount."""
+        self._proxy.entitled.add(token)
+
+    def bury(self, token: str) -> None:
+        """The client with this token was killed: its connections break, and nothing it still sends arrives."""
+        self._proxy.door.bury(token)
+
+    @property
+    def faults(self) -> Faults:
+        """The rules of trouble in force."""
+        return self._proxy.faults
+
+    @property
+    def log(self) -> Log:
+        """What clients have asked of the server."""
+        return self._proxy.log
+
+    # the tests' own hands ----------------------------------------------------------------
+
+    def get(self, plural: str, namespace: str, name: str) -> Object | None:
+        """The object, or None."""
+        return self._mirror.get(_kind(plural), (namespace, name))
+
+    def list(self, plural: str, namespace: str | None = None) -> list[Object]:
+        """All objects of a kind in this world, by name."""
+        return self._mirror.items(_kind(plural), namespace or "")
+
+    def create(self, plural: str, body: Object, namespace: str | None = None) -> None:
+        """Create an object as an administrator."""
+        kind = _kind(plural)
+        typed = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+        path = self._path(kind, namespace or self.namespace)
+        self._acts.put_nowait(_Act("POST", kind, path, typed, late=frozenset()))
+
+    def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> None:
+        """Merge-patch this incarnation of an object, or its status."""
+        kind = _kind(plural)
+        path = self._path(kind, namespace, name, subresource)
+        this = {"metadata": {**body.get("metadata", {}), "uid": self._uid(kind, namespace, name)}}
+        self._acts.put_nowait(_Act("PATCH", kind, path, {**body, **this}, MERGE_PATCH))
+
+    def delete(self, plural: str, namespace: str, name: str, *, grace_seconds: int | None = None) -> None:
+        """Delete this incarnation of an object, with its kind's own grace unless said."""
+        kind = _kind(plural)
+        options: Object = {"preconditions": {"uid": self._uid(kind, namespace, name)}}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        self._acts.put_nowait(_Act("DELETE", kind, self._path(kind, namespace, name), options))
+
+    def _uid(self, kind: Kind, namespace: str, name: str) -> str:
+        found = self._mirror.get(kind, (namespace, name))
+        if found is None:
+            raise KeyError(f"no {kind.plural}/{name} is to be seen in {namespace}")
+        return str(found["metadata"]["uid"])
+
+    def limit_pods(self, most: int) -> None:
+        """A quota for pods; what its controller would reckon is said at once."""
+        hard = {"pods": str(most)}
+        path = self._path(QUOTAS, self.namespace)
+        quota = {"metadata": {"name": QUOTA}, "spec": {"hard": hard}}
+        self._acts.put_nowait(_Act("POST", QUOTAS, path, quota, late=frozenset()))
+        status = {"status": {"hard": hard, "used": {"pods": str(len(self.list("pods")))}}}
+        self._acts.put_nowait(_Act("PATCH", QUOTAS, f"{path}/{QUOTA}/status", status, MERGE_PATCH))
+
+    def lift_limits(self) -> None:
+        """No more quota."""
+        self._acts.put_nowait(_Act("DELETE", QUOTAS, self._path(QUOTAS, self.namespace, QUOTA), {}))
+
+    def bind(self, pod: Object, node: str) -> Object:
+        """Give a pod its node, as a scheduler does; the pod as it will be then."""
+        metadata = pod["metadata"]
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": metadata["name"], "uid": metadata["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        path = self._path(PODS, metadata["namespace"], metadata["name"], "binding")
+        self._acts.put_nowait(_Act("POST", PODS, path, binding))
+        return {**pod, "spec": {**pod["spec"], "nodeName": node}}
+
+    def erase(self, pod: Object) -> None:
+        """Confirm the end of a pod that is being deleted, as its kubelet does."""
+        metadata = pod["metadata"]
+        self.delete("pods", metadata["namespace"], metadata["name"], grace_seconds=0)
+
+    async def settled(self) -> None:
+        """Everything that was done by the methods above is there to be read. Raises what went wrong with it."""
+        await self._acts.join()
+        if self._errors:
+            raise self._errors[0]
+
+    @property
+    def revision(self) -> int:
+        """Grows with every commit."""
+        return self._mirror.revision
+
+    def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
+        """Have `listener` called at every commit, in order; the answer ends that."""
+        return self._mirror.listen(listener)
+
+    async def _work(self) -> None:
+        while True:
+            act = await self._acts.get()
+            try:
+                await self._do(act)
+            except (aiohttp.ClientError, AssertionError, TimeoutError) as error:
+                self._errors.append(error)
+            finally:
+                self._acts.task_done()
+
+    async def _do(self, act: _Act) -> None:
+        answer = await self._ask(act)
+        if act.kind not in MIRRORED or not answer:
+            return
+        if act.method == "DELETE":
+            uid = act.body["preconditions"]["uid"]
+            await self._mirror.until(lambda: self._ends(act.kind, uid))
+        elif "resourceVersion" in answer["metadata"]:
+            revision = int(answer["metadata"]["resourceVersion"])
+            await self._mirror.until(lambda: self._mirror.seen(act.kind) >= revision)
+
+    def _ends(self, kind: Kind, uid: str) -> bool:
+        """Whether a deletion is to be seen."""
+        left = [obj for obj in self._mirror.items(kind, "") if obj["metadata"]["uid"] == uid]
+        return all(obj["metadata"].get("deletionTimestamp") for obj in left)
+
+    async def _ask(self, act: _Act) -> Object:
+        """The answer; empty when it comes too late."""
+        url, headers = self._ground.admin.server + act.path, {"Content-Type": act.content_type}
+        async with self._admin.request(act.method, url, data=json.dumps(act.body), headers=headers) as said:
+            text = await said.text()
+        if said.status in act.late:
+            return {}
+        assert said.status < ERRORS_FROM, f"the API server refused {act.method} {act.path}: {text}"
+        answer: Object = json.loads(text)
+        return answer
+
+    async def _follow(self, kind: Kind) -> None:
+        """Tell the mirror of every commit, from an empty namespace on."""
+        url = f"{self._ground.admin.server}{self._path(kind, self.namespace)}"
+        query = {"watch": "true", "timeoutSeconds": "3000"}
+        while True:
+            async with self._admin.get(url, params=query, timeout=WITHOUT_LIMIT) as stream:
+                if stream.status == web.HTTPTooManyRequests.status_code:  # a new kind's watches are not ready at once
+                    await asyncio.sleep(RETRY_SECONDS)
+                    continue
+                async for line in lines(stream.content):
+                    event = json.loads(line)
+                    assert event.get("type") in set(Happening), f"the watch of {kind.plural} was told {event}"
+                    self._mirror.tell(kind, event)
+                    query["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
+
+    def _path(self, kind: Kind, namespace: str, name: str = "", subresource: str = "") -> str:
+        place = ("namespaces", namespace, kind.plural) if kind.namespaced else (kind.plural,)
+        return "/".join((kind.root, *place, *filter(None, (name, subresource))))
+
+    # trouble, by plural names ------------------------------------------------------------
+
+    def freeze(self, plural: str, *, back: int = 0) -> None:
+        """Watches tell nothing new, until `thaw`. What they have told cannot be taken back, so `back` says nothing."""
+        self._proxy.freeze(_kind(plural))
+
+    def thaw(self, plural: str) -> None:
+        """Streams get what they missed."""
+        self._proxy.thaw(_kind(plural))
+
+    def drop_events(self, lost: Callable[[Commit], bool]) -> Callable[[], None]:
+        """Streams never see the commits for which `lost` is true; the answer ends that."""
+        return self._proxy.drop_events(lost)
+
+    def forget_history(self) -> None:
+        """Watches from what is known now are answered 410."""
+        self._proxy.oldest = self._mirror.revision
+
+    def break_streams(self, plural: str | None = None) -> None:
+        """End the watch streams of one kind, or all."""
+        self._proxy.break_streams(_kind(plural) if plural else None)
+
+
+def _kind(plural: str) -> Kind:
+    kind = find(plural)
+    if kind is None:
+        raise KeyError(f"{plural!r} is not a kind that tests know")
+    return kind
