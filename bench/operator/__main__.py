@@ -17,7 +17,6 @@ from bench.operator.kubelets import kubelets
 from e2e.cluster import binaries
 from e2e.cluster.plane import plane
 
-STAGES = ("create", "standing", "lives", "hour")
 NODES = 4
 LIVES = 30
 
@@ -25,17 +24,12 @@ LIVES = 30
 def main() -> None:
     """The command line."""
     options = _options()
-    figures = {"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()}
-    figures |= machine() | {"kubernetes": binaries.KUBERNETES, "load_before": round(os.getloadavg()[0], 1)}
-    if "create" in options.stages:
-        figures |= asyncio.run(_create(options))
-    if "standing" in options.stages:
-        figures |= asyncio.run(_standing(options))
-    if "lives" in options.stages:
-        figures |= asyncio.run(_lives(options))
-    if "hour" in options.stages:
-        figures |= asyncio.run(_hour(options))
-    figures["load_after"] = round(os.getloadavg()[0], 1)
+    figures = record.last() if options.add else {}
+    figures |= {"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()}
+    figures |= machine() | {"kubernetes": binaries.KUBERNETES}
+    for stage in options.stages:
+        figures[f"{stage}_load"] = round(os.getloadavg()[0], 1)
+        figures |= asyncio.run(STAGES[stage](options))
     _say(f"wrote {record.write(figures)}")
     if options.keep:
         kept = record.keep(figures)
@@ -123,6 +117,9 @@ async def _hour(options: argparse.Namespace) -> dict[str, Any]:
     return {"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": round(hour.growth(found), 1)}
 
 
+STAGES = {"create": _create, "standing": _standing, "lives": _lives, "hour": _hour}
+
+
 def _by_rate(rounds: tuple[creation.Round, ...]) -> list[creation.Round]:
     return sorted(rounds, key=lambda one: one.pods_per_second)
 
@@ -145,7 +142,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--churn", type=int, default=6, help="failures of each job, for the memory (default: 6)")
     parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
     parser.add_argument("--hour-jobs", type=int, default=60, help="jobs of the simulated hour (default: 60)")
-    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=tuple(STAGES))
+    parser.add_argument("--add", action="store_true", help="add these stages to the figures of the last run")
     parser.add_argument("--source", type=Path, default=subject.SOURCE, help="source root of the operator to measure")
     parser.add_argument("--keep", action="store_true", help="also keep the figures in bench/results/")
     return parser.parse_args()

@@ -27,7 +27,7 @@ from e2e.cluster.plane import Plane
 CONNECTIONS = 32
 LIMIT = 600.0
 SETTLE_SECONDS = 4.0
-"""After the last pod: events and counts still come."""
+"""So long without a request is quiet."""
 LEASE_NAMESPACE = "default"
 READS = frozenset({"list", "watch"})
 NOT_FOR_JOBS = frozenset({"leases", "selfsubjectaccessreviews"})
@@ -122,8 +122,17 @@ async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, 
         await release_lease(fleet)
         await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT)
         used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.plane))
-        await asyncio.sleep(SETTLE_SECONDS)
+        await quiet(fleet.plane)
     return _round(fleet.plane, mark, subject.USER_AGENT, namespace, jobs, used, span)
+
+
+async def quiet(plane: Plane) -> None:
+    """Until the operator has asked nothing for its jobs for a while: events and counts come after the pods."""
+    asked = True
+    while asked:
+        mark = plane.audit.mark()
+        await asyncio.sleep(SETTLE_SECONDS)
+        asked = any(for_jobs(request) for request in plane.audit.since(mark, user_agent=subject.USER_AGENT))
 
 
 async def hold_lease(fleet: Fleet) -> None:

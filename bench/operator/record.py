@@ -19,6 +19,11 @@ def write(figures: dict[str, Any]) -> Path:
     return RESULT
 
 
+def last() -> dict[str, Any]:
+    """What was written last; nothing where nothing was."""
+    return dict(json.loads(RESULT.read_text())) if RESULT.exists() else {}
+
+
 def keep(figures: dict[str, Any]) -> Path:
     """A copy among the kept results, named by the day and the number of jobs."""
     day = datetime.now(UTC).strftime("%Y-%m-%d")

@@ -36,7 +36,7 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Empty: the whole cluster."""
     leader_elect: bool = True
-    workers: int = 16
+    workers: int = 32
     """Jobs that are worked on at the same time."""
     kube_api_qps: float = 0.0
     """Requests a second; 0 means unlimited."""
@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         "--namespace", metavar="NS", action="append", help="work in this namespace only; repeatable (default: all)"
     )
     run.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, help="be one of several (default: yes)")
-    run.add_argument("--workers", metavar="N", help="jobs worked on at the same time (default: 16)")
+    run.add_argument("--workers", metavar="N", help="jobs worked on at the same time (default: 32)")
     run.add_argument("--kube-api-qps", metavar="N", help="most requests a second; 0 is no limit (default: 0)")
     run.add_argument("--kube-api-burst", metavar="N", help="requests at once under that limit (default: 100)")
     run.add_argument("--metrics-bind-address", metavar="HOST:PORT", help="default :8080; 0 switches it off")

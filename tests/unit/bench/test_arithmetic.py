@@ -122,6 +122,6 @@ def test_the_kept_picture_shows_the_newest_kept_figures():
     kept = Path(chart.__file__).parents[1] / "results"
     figures = max((json.loads(path.read_text()) for path in kept.glob("operator-*.json")), key=lambda f: f["date"])
     rows = chart.measured(figures)
-    assert len(rows) == len(chart.GOALS)
+    assert rows[0][0].key == "create_ratio"
     picture = (kept / chart.NAME).read_text()
     assert [f"{value:g}{goal.unit}" for goal, value in rows if f">{value:g}{goal.unit}<" not in picture] == []
