@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 from dtj_operator.app.metrics import Metrics
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
 
 def status(*conditions: str, **rest: Any) -> dict[str, Any]:
     return {"conditions": [{"type": kind, "status": "True", "reason": f"{kind}Reason"} for kind in conditions], **rest}
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
     return metrics.registry.get_sample_value(name, labels)
 
 
@@ -51,3 +55,41 @@ def test_the_gauge_of_jobs_is_computed_when_asked():
     statuses.append({"phase": "Running"})
     assert value(metrics, "dtj_jobs", phase="Running") == 2
     assert value(metrics, "dtj_jobs", phase="Pending") == 1
+
+
+def test_passes_the_line_requests_and_leadership_are_counted():
+    metrics = Metrics()
+    metrics.added()
+    metrics.added()
+    metrics.waited(0.5)
+    metrics.retried()
+    metrics.reconciled("success", 0.1)
+    metrics.reconciled("error", 0.2)
+    metrics.request("POST", "201")
+    metrics.request("POST", "201")
+    metrics.pod_created()
+    metrics.leading(True)
+    one = {"controller": "distributedtrainingjob"}
+    line = {"name": "distributedtrainingjob"}
+    assert value(metrics, "workqueue_depth", **line) == 1
+    assert value(metrics, "workqueue_adds_total", **line) == 2
+    assert value(metrics, "workqueue_retries_total", **line) == 1
+    assert value(metrics, "workqueue_queue_duration_seconds_sum", **line) == 0.5
+    assert value(metrics, "controller_runtime_reconcile_total", result="success", **one) == 1
+    assert value(metrics, "controller_runtime_reconcile_errors_total", **one) == 1
+    assert value(metrics, "controller_runtime_reconcile_time_seconds_count", **one) == 2
+    assert value(metrics, "rest_client_requests_total", code="201", method="POST") == 2
+    assert value(metrics, "dtj_pods_created_total") == 1
+    assert value(metrics, "leader_election_master_status", name="dtj-operator") == 1
+
+
+def test_the_page_lists_every_metric_with_its_words():
+    metrics = Metrics()
+    metrics.show_jobs([])
+    served = {
+        family.name + ("_total" if family.type == "counter" else ""): family.documentation
+        for family in metrics.registry.collect()
+        if not family.name.startswith(("process_", "python_"))
+    }
+    listed = dict(re.findall(r"^\| `(\w+)` \|.*\| (.+) \|$", PAGE.read_text(), re.MULTILINE))
+    assert listed == served
