@@ -87,3 +87,27 @@ async def test_a_leader_that_cannot_renew_stops_before_another_may_start(elector
     assert not first.valid()
     assert not second.leading.is_set()
     await asyncio.wait_for(second.leading.wait(), 5)
+
+
+async def test_a_leader_that_misses_a_few_renewals_goes_on_leading_and_nobody_else_starts(electors, api_server):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    second = await electors("two")
+    missed = api_server.faults.add(lambda request: request.token == "one", Answer(503), times=3)
+    while missed.hits < 3:  # noqa: ASYNC110  (nobody tells)
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(TERMS.deadline)
+    assert first.valid()
+    assert not first.lost.is_set()
+    assert not second.leading.is_set()
+
+
+async def test_a_lease_that_somebody_deleted_is_made_anew_by_the_leader(electors, api_server):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    api_server.delete("leases", "dtj-system", "dtj-operator")
+    await asyncio.sleep(TERMS.deadline)
+    assert first.valid()
+    lease = api_server.get("leases", "dtj-system", "dtj-operator")
+    assert lease is not None
+    assert lease["spec"]["holderIdentity"] == "one"

@@ -138,11 +138,7 @@ class Elector:
         try:
             found = await self._client.get(LEASES, self._namespace, self._name)
         except NotFound:
-            try:
-                self._own = await self._client.create(LEASES, self._namespace, self._new())
-            except AlreadyExists:
-                return False
-            return True
+            return await self._make()
         spec: dict[str, Any] = found.get("spec") or {}
         holder = str(spec.get("holderIdentity") or "")
         record = (found["metadata"]["resourceVersion"], holder)
@@ -156,6 +152,16 @@ class Elector:
             # Our own deadline has passed: whatever the record says, we have already stopped.
             return False
         return await self._write(found, began)
+
+    async def _make(self) -> bool:
+        """There is no lease: nobody has ever led here, or somebody deleted it while we lead."""
+        if self.leading.is_set() and not self.valid():
+            return False
+        try:
+            self._own = await self._client.create(LEASES, self._namespace, self._new())
+        except AlreadyExists:
+            return False
+        return True
 
     async def _write(self, found: dict[str, Any], began: float) -> bool:
         """Put our name and the time into the lease, unless it has changed since it was read."""
@@ -171,7 +177,7 @@ class Elector:
             new["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         try:
             self._own = await self._client.replace(LEASES, self._namespace, self._name, {**found, "spec": new})
-        except Conflict:
+        except (Conflict, NotFound):
             return False
         self._record = (self._own["metadata"]["resourceVersion"], self._identity)
         self._seen_at = began
