@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import urllib.error
 import urllib.request
@@ -14,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 from e2e.cluster import machine
 from e2e.cluster.api import wait_until
+from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
 from e2e.cluster.plane import free_port
 from e2e.stores import hadoop
@@ -54,11 +56,19 @@ def hdfs() -> Iterator[Hdfs]:
         host = Machine("hdfs", Path(tempfile.mkdtemp(prefix="dtj-hdfs-", dir="/tmp")))
         stack.callback(machine.end, machine.plain(host))
         http = _configure(host.directory)
-        host.run(*_command(programs, host.directory, "namenode.NameNode", "-format", "-nonInteractive"))
+        _format(programs, host.directory)
         host.start("namenode", *_command(programs, host.directory, "namenode.NameNode"))
         host.start("datanode", *_command(programs, host.directory, "datanode.DataNode"))
         _wait_ready(host, http)
         yield Hdfs(http)
+
+
+def _format(programs: Hadoop, home: Path) -> None:
+    command = _command(programs, home, "namenode.NameNode", "-format", "-nonInteractive")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=READY_LIMIT)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise ClusterError(f"The NameNode could not make a new file system in {home} ({last}).")
 
 
 def _command(programs: Hadoop, home: Path, name: str, *arguments: str) -> list[str]:
