@@ -1,8 +1,12 @@
-"""A job whose checkpoints lie where no pod has a path to: on a real HDFS."""
+"""A job whose checkpoints lie where no pod has a path to: on a real HDFS, in a bucket."""
 
 import pytest
 
+from dtj_trainer.data.files import file_system
+from dtj_trainer.errors import Fenced
+from dtj_trainer.state import remote_folder
 from dtj_trainer.state.folder import folder, read_json
+from dtj_trainer.state.markers import Owner
 from tests.trainer.loop import launch
 
 pytestmark = pytest.mark.trainer
@@ -25,3 +29,23 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_on_hdfs(hadoop)
     assert folder(f"{directory}/logs").names()
     again = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "2"})
     assert again.last_word == "dtj: finished at step 40 already"
+
+
+def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(objects, monkeypatch):
+    local = {"anonymous": True, "scheme": "http", "endpoint_override": objects.address}
+    monkeypatch.setattr(remote_folder, "file_system", lambda uri, _: file_system(uri, local))
+    place = folder("gs://logs/job")
+    assert place.names() == []
+    place.make()
+    old, new = Owner(place, "u", 1), Owner(place, "u", 2)
+    old.claim()
+    with place.aside("1-2") as aside:
+        (aside.path / "checkpoint").write_text("late")
+        aside.ready(["checkpoint"])
+        old.check()
+        new.claim()
+        with pytest.raises(FileNotFoundError):
+            aside.move(["checkpoint"])
+    with pytest.raises(Fenced):
+        old.check()
+    assert place.names() == ["owner.json"]

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,17 +55,18 @@ class RemoteFolder:
     def aside(self, label: str) -> Iterator["_Aside"]:
         place = f"{ASIDE}{os.uname().nodename}-{os.getpid()}-{label}"
         with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
+            aside = _Aside(Path(path), self, place, set())
             try:
-                yield _Aside(Path(path), self, place)
+                yield aside
             finally:
                 with contextlib.suppress(Exception):
-                    self._system.rm(self._at(place), recursive=True)
+                    for name in aside.left:
+                        self.remove(f"{place}.{name}")
 
     def clear(self) -> None:
         for name in self.names():
             if name.startswith(ASIDE):
-                with contextlib.suppress(FileNotFoundError):
-                    self._ask(partial(self._system.rm, self._at(name), recursive=True))
+                self.remove(name)
 
     @contextlib.contextmanager
     def fetched(self, stem: str) -> Iterator[str]:
@@ -119,6 +119,8 @@ class RemoteFolder:
             except FINAL:
                 raise
             except Exception as error:
+                if "No such file or directory" in str(error):  # as fsspec says it for pyarrow's drivers
+                    raise FileNotFoundError(str(error)) from error
                 if attempt == ATTEMPTS - 1:
                     raise PeerLost(
                         f"the service that holds {self.name} fails ({_first_line(error)}); check that it runs, "
@@ -133,14 +135,19 @@ class _Aside:
     path: Path
     folder: RemoteFolder
     place: str
+    """What its files begin with: not every store lists directories."""
+    left: set[str]
+    """What was carried over and is not moved yet."""
 
     def ready(self, names: Sequence[str]) -> None:
         for name in names:
-            self.folder.put(self.path / name, f"{self.place}/{name}")
+            self.left.add(name)
+            self.folder.put(self.path / name, f"{self.place}.{name}")
 
     def move(self, names: Sequence[str]) -> None:
         for name in names:
-            self.folder.move(f"{self.place}/{name}", name)
+            self.folder.move(f"{self.place}.{name}", name)
+            self.left.remove(name)
 
     def drop(self, names: Sequence[str]) -> None:
         for name in names:
