@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 FAILED = 1
 MISUSED = 2
-COLLECT_AFTER = (10_000, 20, 20)
+COLLECT_AFTER = (5_000, 10, 10)
 """Objects, and collections of the younger generations: requests come and go in tens of thousands, and looking for
 cycles among them every 700 objects took 7 % of the processor time."""
 LOST = "leadership was lost; another operator takes over"
