@@ -70,6 +70,15 @@ def test_one_worker_asked_to_leave_makes_both_save_the_same_step_and_end_with_42
     assert (tmp_path / "ckpt-6.index").exists()
 
 
+def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_path):
+    environment = {**launch.checkpoint(tmp_path, everySteps=3), "TEST_REPLICA_BATCH": "12"}
+    ended = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "11", "DTJ_LOGICAL_DEVICES": "2"})
+    assert ended.code == -9, ended.output
+    alone = launch.run("resume.py", environment=environment)
+    assert alone.code == 0, alone.output
+    assert alone.said["resumed_from"] == 9
+
+
 def test_a_nan_loss_ends_the_job_at_its_step():
     ended = launch.run("resume.py", environment={"TEST_NAN": "1"})
     assert ended.code == 1

@@ -38,6 +38,7 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     import keras
     import tensorflow as tf
 
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # float16: what scales the loss has no rate of its own
     before = optimizer._learning_rate if _has_schedule(optimizer) else None  # noqa: SLF001 - the property calls it
     rate = None if before is not None else float(optimizer.learning_rate.numpy())
 
@@ -50,7 +51,9 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
         def get_config(self) -> dict[str, Any]:
             return {"factor": by, "warm_up_steps": warm_up_steps}
 
-    optimizer.learning_rate = WarmUp()
+    # Not by the property: that takes the rate's variable out of the optimizer's list, which then cannot be saved, and
+    # would not fit the checkpoint of another number of replicas.
+    optimizer._learning_rate = WarmUp()  # noqa: SLF001
 
 
 def rate_of(optimizer: Any) -> float | None:

@@ -13,6 +13,7 @@ import dtj_trainer as dtj
 
 DIE_AT, LEAVE_AT = (int(os.environ.get(name, "0")) for name in ("TEST_DIE_AT", "TEST_LEAVE_AT"))
 VICTIM = int(os.environ.get("TEST_VICTIM", "0"))
+REPLICA_BATCH = int(os.environ.get("TEST_REPLICA_BATCH", "0")) or None
 FEATURES = int(os.environ.get("TEST_FEATURES", "8"))
 
 session = dtj.init(deterministic=True, seed=int(os.environ.get("TEST_SEED", "1")))
@@ -49,7 +50,8 @@ result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, y), map=lambda a, b: (a * 2.0, b)),
     epochs=int(os.environ.get("TEST_EPOCHS", "4")),
-    global_batch_size=int(os.environ.get("TEST_BATCH", "24")),
+    global_batch_size=None if REPLICA_BATCH else int(os.environ.get("TEST_BATCH", "24")),
+    per_replica_batch_size=REPLICA_BATCH,
     callbacks=[Accident()] if DIE_AT or LEAVE_AT else [],
 )
 state = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
