@@ -12,6 +12,7 @@ pytestmark = pytest.mark.trainer
 CASES = ("sgd", "adam", "clip", "keras_clip", "accumulate", "own", "dataset", "norm")
 MANY = ("sgd", "clip", "accumulate", "own", "norm")
 """What more than two devices or processes train too; Adam among them (accumulate)."""
+CASES_OF_FOUR = ("clip", "dataset", "norm")
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +54,13 @@ def three_workers() -> list[dict[str, Any]]:
     return workers(3, MANY)
 
 
+@pytest.fixture(scope="module")
+def two_workers_of_two_devices() -> list[dict[str, Any]]:
+    ended = launch.run_workers(2, "equal.py", *CASES_OF_FOUR, environment={"DTJ_LOGICAL_DEVICES": "2"})
+    assert "strategy MultiWorkerMirrored (2 processes train), 4 replicas in 2 processes" in ended[0].output
+    return [each.said for each in ended]
+
+
 def assert_equal(case: str, got: dict[str, Any], expected: dict[str, Any]) -> None:
     """Weights within 2e-4 of their size, or 2e-5; losses and metrics within 1e-4."""
     assert got[case]["step"] == expected[case]["step"]
@@ -68,6 +76,12 @@ def test_two_devices_train_what_one_trains(case, one_device, two_devices):
 @pytest.mark.parametrize("case", MANY)
 def test_four_devices_train_what_one_trains(case, one_device, four_devices):
     assert_equal(case, four_devices, one_device)
+
+
+@pytest.mark.parametrize("case", CASES_OF_FOUR)
+def test_two_processes_of_two_devices_train_what_one_trains(case, one_device, two_workers_of_two_devices):
+    for worker in two_workers_of_two_devices:
+        assert_equal(case, worker, one_device)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -24,7 +24,7 @@ def build(choice: Choice, environment: Environment) -> Any:
     import tensorflow as tf
 
     options = _communication(tf, choice)
-    with _training_roles_only(environment):
+    with _training_roles_only(environment), _devices(environment.devices.logical_devices):
         _quick_heartbeats(environment)
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
     first_values.collect(strategy)
@@ -60,6 +60,29 @@ def _training_roles_only(environment: Environment) -> Iterator[None]:
     finally:
         if before is not None:
             os.environ["TF_CONFIG"] = before
+
+
+@contextmanager
+def _devices(logical_cpus: int | None) -> Iterator[None]:
+    """A replica on each logical CPU: by itself the strategy takes all GPUs, else one CPU, and has no setting for it."""
+    if logical_cpus is None:
+        yield
+        return
+    from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended as Extended
+
+    theirs = Extended._initialize_local_devices  # noqa: SLF001 - no public seam
+
+    def ours(self: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
+        devices, kind = theirs(self, resolver, worker)
+        if kind == "CPU":
+            devices = tuple(f"{worker}/device:CPU:{number}" for number in range(logical_cpus))
+        return devices, kind
+
+    Extended._initialize_local_devices = ours  # noqa: SLF001
+    try:
+        yield
+    finally:
+        Extended._initialize_local_devices = theirs  # noqa: SLF001
 
 
 def _quick_heartbeats(environment: Environment) -> None:
