@@ -14,7 +14,7 @@ from e2e.api import Api, core_path, jobs_path
 from e2e.failure import Failure
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-MANIFEST = EXAMPLES / "digits-multiworker.yaml"
+MANIFEST = "digits-multiworker.yaml"
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,25 @@ class Variation:
         return self.epochs * self.steps_per_epoch
 
 
-def manifest() -> dict[str, Any]:
-    """The committed example, as written."""
-    found: dict[str, Any] = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+def manifest(file: str = MANIFEST) -> dict[str, Any]:
+    """A committed example, as written."""
+    found: dict[str, Any] = yaml.safe_load((EXAMPLES / file).read_text(encoding="utf-8"))
     return found
+
+
+def crowded(job: dict[str, Any], name: str, image: str, *arguments: str) -> dict[str, Any]:
+    """A copy of an example that shares the machine with others: an own name and claim, little CPU reserved, and
+    arguments that make its program short.
+    """
+    varied: dict[str, Any] = json.loads(json.dumps(job))  # one template under several roles becomes several
+    varied["metadata"]["name"] = name
+    varied["spec"]["checkpoint"]["persistentVolumeClaim"] = name
+    for replica in varied["spec"]["replicaSpecs"].values():
+        container = replica["template"]["spec"]["containers"][0]
+        container["image"] = image
+        container["args"] += arguments
+        container["resources"]["requests"]["cpu"] = "100m"
+    return varied
 
 
 def vary(job: dict[str, Any], variation: Variation) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from tests.support.apiserver import ApiServer
 from tests.support.apiserver.thread import in_a_thread
 
 NAMESPACE = "manifests"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 JOBS = f"/apis/dtj.dev/v1alpha1/namespaces/{NAMESPACE}/distributedtrainingjobs"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 names = (f"job-{number}" for number in itertools.count())
@@ -213,6 +214,12 @@ REFUSED = {
         "Too long",
     ),
 }
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_an_example_is_accepted_to_the_last_field(api: Api, file: Path) -> None:
+    created = api.create(JOBS + "?fieldValidation=Strict&dryRun=All", yaml.safe_load(file.read_text()))
+    assert created["spec"]["replicaSpecs"]
 
 
 @pytest.mark.parametrize(("job", "words"), REFUSED.values(), ids=REFUSED.keys())

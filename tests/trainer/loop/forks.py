@@ -63,6 +63,8 @@ def _run(order: dict[str, Any]) -> None:
         runpy.run_path(order["program"], run_name="__main__")
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
     except BaseException:  # noqa: BLE001 - as the interpreter does
         traceback.print_exc()
         code = 1

@@ -54,30 +54,20 @@ def told(pod: Pod) -> list[dict[str, Any]]:
     return [json.loads(line) for line in pod.said]
 
 
-def child_of(pod: Pod) -> int:
-    """The process that serves: the youngest descendant of `dtj-run`."""
-    found, generation = pod.process.pid, [pod.process.pid]
-    while generation:
-        found = generation[-1]
-        children = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in generation]
-        generation = [int(pid) for each in children for pid in each]
-    return found
-
-
 def test_a_lost_worker_is_replaced_without_the_chief_and_a_lost_ps_costs_steps_since_the_checkpoint(launch, tmp_path):
     pods = job(launch, tmp_path / "state", TEST_EPOCHS="30", TEST_PAUSE="0.2")
     chief = pods["chief0"]
     until(lambda: len(chief.said) >= 2, "the chief did not train")
     first = told(chief)[0]["pid"]
 
-    os.kill(child_of(pods["worker1"]), signal.SIGKILL)
+    os.kill(pods["worker1"].youngest(), signal.SIGKILL)
     before = len(chief.said)
     until(lambda: len(chief.said) >= before + 3, "the chief did not go on without worker 1")
     until(lambda: pods["worker1"].status()["restarts"] == 1, "worker 1 was not started again")
     assert chief.status()["restarts"] == 0
     assert {each["pid"] for each in told(chief)} == {first}
 
-    os.kill(child_of(pods["ps0"]), signal.SIGKILL)
+    os.kill(pods["ps0"].youngest(), signal.SIGKILL)
     until(lambda: chief.status()["restarts"] == 1, "the chief did not notice the lost ps")
     assert chief.wait() == 0
     end = told(chief)[-1]

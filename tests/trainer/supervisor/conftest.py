@@ -52,6 +52,15 @@ class Pod:
         """Pid of the newest child, by its own word."""
         return int([line for line in self.said if line.startswith("begin ")][-1].split()[1])
 
+    def youngest(self) -> int:
+        """Pid of the last in the line of children: the process that trains or serves."""
+        found, generation = self.process.pid, [self.process.pid]
+        while generation:
+            found = generation[-1]
+            children = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in generation]
+            generation = [int(pid) for each in children for pid in each]
+        return found
+
     def wait(self, seconds: float = PATIENCE) -> int:
         return self.process.wait(seconds)
 

@@ -65,6 +65,13 @@ def test_every_lint_rule_that_is_off_says_why():
     assert [line for line in listed if not re.fullmatch(r'  "[A-Z]+[0-9]*", +# \S.{3,}', line)] == []
 
 
+def test_every_example_is_run_by_a_test_and_told_of():
+    tests = "".join(file.read_text() for folder in ("tests", "e2e") for file in (ROOT / folder).rglob("*.py"))
+    told = (ROOT / "examples" / "README.md").read_text()
+    manifests = [file.name for file in (ROOT / "examples").glob("*.yaml")]
+    assert [name for name in manifests if f'"{name}"' not in tests or f"`{name}`" not in told] == []
+
+
 def test_ci_runs_the_test_command_of_the_readme():
     assert re.search(r"^make test\b", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert re.search(r"^exec make test$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)

@@ -1,0 +1,121 @@
+"""Every strategy's example as a job on the cluster, from the manifest to Succeeded, having learnt to read digits.
+
+MultiWorkerMirrored is in test_job.py. The jobs are made at once and share the nodes.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.api import core_path
+from e2e.jobs import Job, crowded, manifest, termination
+from e2e.scenarios.ground import Place, until
+
+pytestmark = pytest.mark.e2e
+
+STEPS = 100
+SHORT = ("--epochs=2", f"--steps-per-epoch={STEPS // 2}")
+SECONDS = 240
+TRAINED = {
+    "digits-one-device.yaml": "OneDevice",
+    "digits-mirrored.yaml": "Mirrored",
+    "digits-central-storage.yaml": "CentralStorage",
+    "digits-parameter-server.yaml": "ParameterServer",
+    "digits-evaluator.yaml": "MultiWorkerMirrored",
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A job, and the directory of its checkpoints where that is on this machine."""
+
+    job: Job
+    checkpoints: Path | None
+
+    def pod(self, name: str) -> dict[str, Any]:
+        return next(pod for pod in self.job.pods() if pod["metadata"]["name"] == f"{self.job.name}-{name}")
+
+    def log(self, pod: str) -> str:
+        return self.job.api.text(core_path(self.job.namespace, "pods", f"{self.job.name}-{pod}") + "/log")
+
+
+@pytest.fixture(scope="module")
+def jobs(place: Place) -> dict[str, Running]:
+    trained = {file: start(place, file, manifest(file), *SHORT) for file in TRAINED}
+    plain = start(place, "tutorial.yaml", manifest("tutorial.yaml"), *SHORT)
+    refused = start(place, "digits-tpu.yaml", without_tpu_node(manifest("digits-tpu.yaml")))
+    return {**trained, "tutorial.yaml": plain, "digits-tpu.yaml": refused}
+
+
+def start(place: Place, file: str, body: dict[str, Any], *arguments: str) -> Running:
+    name = file.removesuffix(".yaml")
+    checkpoints = place.ground.cluster.shared_volume(place.namespace, name)
+    varied = crowded(body, name, place.ground.trainer_image, *arguments)
+    return Running(Job.create(place.ground.api, place.namespace, varied), checkpoints)
+
+
+def without_tpu_node(body: dict[str, Any]) -> dict[str, Any]:
+    """The TPU job where a scheduler finds a node for it, which then has no TPU."""
+    pod = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
+    del pod["nodeSelector"]
+    del pod["containers"][0]["resources"]["limits"]["google.com/tpu"]
+    body["spec"]["failurePolicy"] = {"maxRestarts": 0}
+    return body
+
+
+@pytest.mark.parametrize("file", TRAINED)
+def test_example_learns_to_read_digits(file: str, jobs: dict[str, Running]) -> None:
+    status = jobs[file].job.succeeded(SECONDS)
+    assert status["strategy"]["type"] == TRAINED[file]
+    assert status["restarts"]["total"] == 0
+    assert status["progress"]["step"] == STEPS
+    assert status["progress"]["metrics"]["val_accuracy"] >= 0.9
+    directory = jobs[file].checkpoints
+    assert directory is None or json.loads((directory / "done.json").read_text())["step"] == STEPS
+
+
+def test_parameter_servers_and_their_workers_are_stopped_when_the_chief_is_done(jobs: dict[str, Running]) -> None:
+    running = jobs["digits-parameter-server.yaml"]
+    running.job.succeeded(SECONDS)
+    until(lambda: len(running.job.pods()) == 1, 30, "only the chief's pod left")
+    assert termination(running.pod("chief-0"))["class"] == "done"
+    assert "dtj: strategy ParameterServer (as the job says), 2 workers and 1 ps, asynchronous" in running.log("chief-0")
+
+
+def test_evaluator_evaluates_the_last_checkpoint_and_ends_by_itself(jobs: dict[str, Running]) -> None:
+    running = jobs["digits-evaluator.yaml"]
+    wanted = running.job.succeeded(SECONDS)["progress"]["metrics"]["val_accuracy"]
+    print(
+        "CHIEF",
+        termination(running.pod("chief-0")),
+        running.log("chief-0"),
+        running.log("evaluator-0"),
+        termination(running.pod("evaluator-0")),
+    )
+    print(running.checkpoints and (running.checkpoints / "done.json").read_text())
+    until(lambda: termination(running.pod("evaluator-0")), 60, "the evaluator ended")
+    told = termination(running.pod("evaluator-0"))
+    assert (told["class"], told["step"]) == ("done", STEPS)
+    assert told["metrics"]["val_accuracy"] == pytest.approx(wanted, abs=1e-6)
+
+
+def test_plain_script_trains_under_its_own_strategy(jobs: dict[str, Running]) -> None:
+    running = jobs["tutorial.yaml"]
+    running.job.succeeded(SECONDS)
+    for pod in ("worker-0", "worker-1"):
+        log = running.log(pod)
+        assert "CollectiveAllReduceStrategy with 2 replicas" in log
+        found = re.search(rf"^test accuracy (0\.\d+) after {STEPS} steps$", log, re.MULTILINE)
+        assert found is not None, log
+        assert float(found[1]) >= 0.9
+
+
+def test_tpu_job_says_in_one_sentence_that_there_is_no_tpu(jobs: dict[str, Running]) -> None:
+    job = jobs["digits-tpu.yaml"].job
+    status = job.wait("Failed", lambda status: status.get("phase") == "Failed", SECONDS)
+    (why,) = [each["message"] for each in status["conditions"] if (each["type"], each["status"]) == ("Failed", "True")]
+    assert "the TPU strategy was asked for and there is no TPU here; " in why
