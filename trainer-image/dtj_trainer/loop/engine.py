@@ -74,6 +74,7 @@ class _Run:
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics: dict[str, float] = {}
+        self.loss: float | None = None
         self.sums: dict[str, float] = {}
         self.summed = 0
         chief = self.session.is_chief
@@ -157,24 +158,30 @@ class _Run:
         self._report(steps, seconds, called)
 
     def _report(self, steps: int, seconds: float, called: Called) -> None:
-        step, loss = self.position.step, called.means.get("loss")
+        step, self.loss = self.position.step, called.means.get("loss")
         epoch = self.loop.length.epoch(step - 1)
+        rate = self._tell(steps, seconds, called.examples, called.wait_seconds)
+        per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
+        self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
+        self.console.step(step, epoch, self.loss, called.examples)
+
+    def _tell(self, steps: int = 0, seconds: float = 0.0, examples: int = 0, wait_seconds: float = 0.0) -> float | None:
+        """Tell the supervisor how far we are, also where only metrics are new; the learning rate, on the chief."""
+        step = self.position.step
         rate = self.loop.trainee.learning_rate() if self.session.is_chief else None
         self.session.link.progress(
             step,
             steps=steps,
             seconds=seconds,
-            examples=called.examples,
-            data_wait_seconds=called.wait_seconds,
+            examples=examples,
+            data_wait_seconds=wait_seconds,
             total_steps=self.loop.length.total,
-            epoch=epoch,
-            loss=loss,
+            epoch=self.loop.length.epoch(step - 1),
+            loss=self.loss,
             learning_rate=rate,
             metrics=self.metrics,
         )
-        per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
-        self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
-        self.console.step(step, epoch, loss, called.examples)
+        return rate
 
     def _check_finite(self, before: int, called: Called) -> None:
         loss = called.means.get("loss")
@@ -200,6 +207,7 @@ class _Run:
             loop.trainee.reset_metrics()
             self.session.link.phase("train")
         self.metrics = metrics
+        self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
         loop.hooks.epoch_end(epoch, metrics)
