@@ -89,14 +89,6 @@ def test_parameter_servers_and_their_workers_are_stopped_when_the_chief_is_done(
 def test_evaluator_evaluates_the_last_checkpoint_and_ends_by_itself(jobs: dict[str, Running]) -> None:
     running = jobs["digits-evaluator.yaml"]
     wanted = running.job.succeeded(SECONDS)["progress"]["metrics"]["val_accuracy"]
-    print(
-        "CHIEF",
-        termination(running.pod("chief-0")),
-        running.log("chief-0"),
-        running.log("evaluator-0"),
-        termination(running.pod("evaluator-0")),
-    )
-    print(running.checkpoints and (running.checkpoints / "done.json").read_text())
     until(lambda: termination(running.pod("evaluator-0")), 60, "the evaluator ended")
     told = termination(running.pod("evaluator-0"))
     assert (told["class"], told["step"]) == ("done", STEPS)
