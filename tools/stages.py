@@ -70,10 +70,10 @@ CHECK = (
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", "--durations=5", "-m", QUICK),
+    pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
 )
-SOME_FAULTS = pytest("faults", "-q", "-m", "faults", "-k", "any_write and created")
-FAULTS = pytest("faults", "-q", "--durations=5", "-m", "faults")
+SOME_FAULTS = pytest("faults", "-q", "-n", "auto", "-m", "faults", "-k", "any_write and created")
+FAULTS = pytest("faults", "-q", "-n", "auto", "--durations=5", "-m", "faults")
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
 TEST = (*CHECK, FAULTS, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
 PLANS = {"check": (*CHECK, SOME_FAULTS), "e2e": E2E, "test": TEST}

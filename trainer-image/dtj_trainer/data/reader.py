@@ -5,9 +5,11 @@ has made. So the two functions here go by names that every process of ours knows
 know travels in the graph, pickled: TensorFlow's servers trust who speaks to them anyway.
 """
 
+import atexit
 import itertools
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +19,8 @@ OPEN, NEXT = "dtj_trainer.data.open", "dtj_trainer.data.next"
 CHUNKS_WAITING = 2
 """Chunks that wait between Python and TensorFlow."""
 AUTOTUNE = -1
+END_SECONDS = 2.0
+"""How long the end of a program waits for a piece that is being read."""
 
 
 def batches(reading: Reading, *, drop_remainder: bool) -> Any:
@@ -93,6 +97,25 @@ def register() -> None:
 _open_works: dict[int, tuple[Batches | Chunks, Iterator[list[Any]]]] = {}
 _numbers = itertools.count()
 _lock = threading.Lock()
+_ending = threading.Event()
+_running = 0
+"""Calls of `_next` that have not returned."""
+
+
+def _end() -> None:
+    """Let TensorFlow's threads read no more: one that calls Python while the interpreter ends never lets it end.
+
+    They fill their buffers with errors that nobody sees, and are still.
+    """
+    _ending.set()
+    deadline = time.monotonic() + END_SECONDS
+    while _open_works and time.monotonic() < deadline:
+        time.sleep(0.02)
+        if not _running:
+            return
+
+
+atexit.register(_end)
 
 
 def _open(order: bytes) -> Any:
@@ -109,8 +132,17 @@ def _next(handle: Any) -> Any:
     """The next piece; without examples at the end."""
     import numpy as np
 
+    global _running  # noqa: PLW0603 - what `_end` waits for
+    if _ending.is_set():
+        raise RuntimeError("the program ends")
     work, pieces = _open_works[int(handle)]
-    piece = next(pieces, None)
+    with _lock:
+        _running += 1
+    try:
+        piece = next(pieces, None)
+    finally:
+        with _lock:
+            _running -= 1
     if piece is not None:
         return piece
     del _open_works[int(handle)]
