@@ -145,12 +145,12 @@ def _build(program: Program, go: Go, target: Path) -> None:
             bar.say(f"build {program.name}")
             arguments = ["build", "-v", "-ldflags", program.ldflags, "-o", str(unfinished), program.package]
             environment = go.environment()
-            process = subprocess.Popen(
+            with subprocess.Popen(
                 [str(go.command), *arguments], cwd=program.directory, env=environment, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE, text=True,
-            )  # fmt: skip
-            last = _watch(process.stderr, set(packages), bar)
-            if process.wait():
+            ) as process:  # fmt: skip
+                last = _watch(process.stderr, set(packages), bar)
+            if process.returncode:
                 raise ClusterError(_failure(program, last))
         unfinished.rename(target)
     finally:

@@ -56,6 +56,12 @@ STRIDES_ON_PLANE: Final[Strides] = dict.fromkeys(Disturbance, 12) | {
     Disturbance.CRASH_BEFORE: 1,
     Disturbance.CRASH_AFTER: 1,
 }
+"""What `make faults` tries on a real server."""
+SAMPLE_ON_PLANE: Final[Strides] = dict.fromkeys(Disturbance, 24) | {
+    Disturbance.CRASH_BEFORE: 2,
+    Disturbance.CRASH_AFTER: 2,
+}
+"""What `make test` tries there: every write is struck, by turns before and after its commit."""
 
 
 @dataclass(frozen=True, slots=True)

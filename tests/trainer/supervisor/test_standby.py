@@ -10,7 +10,8 @@ import pytest
 from tests.trainer.supervisor.conftest import Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
-STEPS = 400
+STEPS = 600
+"""A slow job of so many lasts for longer than any standby takes to get ready."""
 
 
 def children(pod: Pod) -> list[int]:
@@ -34,9 +35,21 @@ def page(pod: Pod) -> str:
         return ""
 
 
-def job(launch: Launcher, directory: Path) -> list[Pod]:
-    environment = {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySteps": 20})}
-    return launch.cluster("fitting.py", f"{STEPS}", environments=dict.fromkeys(range(2), environment))
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """While this file is there, jobs are slow."""
+    file = tmp_path / "slow"
+    file.touch()
+    return file
+
+
+def job(launch: Launcher, directory: Path, slow: Path) -> list[Pod]:
+    environments = dict.fromkeys(range(2), checkpoints(directory))
+    return launch.cluster("fitting.py", f"{STEPS}", str(slow), environments=environments)
+
+
+def checkpoints(directory: Path) -> dict[str, str]:
+    return {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySteps": 20})}
 
 
 def restarted(pods: list[Pod], times: int) -> None:
@@ -47,22 +60,23 @@ def weights(pod: Pod) -> list[float]:
     return [float(value) for value in pod.said[-1].split()[1:]]
 
 
-def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: Launcher, tmp_path: Path):
-    pods = job(launch, tmp_path / "disturbed")
+def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: Launcher, tmp_path: Path, slow: Path):
+    pods = job(launch, tmp_path / "disturbed", slow)
     for times, victim in enumerate((0, 1), 1):
         stand_by(pods)
         standbys = [children(pod)[1] for pod in pods]
         os.kill(children(pods[victim])[0], signal.SIGKILL)
         restarted(pods, times)
         assert [children(pod)[0] for pod in pods] == standbys
+    slow.unlink()
     assert [pod.wait() for pod in pods] == [0, 0]
-    undisturbed = job(launch, tmp_path / "undisturbed")
+    undisturbed = job(launch, tmp_path / "undisturbed", slow)
     assert [pod.wait() for pod in undisturbed] == [0, 0]
     assert weights(pods[0]) == pytest.approx(weights(undisturbed[0]), rel=1e-4, abs=1e-6)
 
 
-def test_a_standby_says_nothing_before_it_takes_over(launch: Launcher, tmp_path: Path):
-    pods = job(launch, tmp_path / "checkpoints")
+def test_a_standby_says_nothing_before_it_takes_over(launch: Launcher, tmp_path: Path, slow: Path):
+    pods = job(launch, tmp_path / "checkpoints", slow)
     stand_by(pods)
     assert [len([line for line in pod.said if line.startswith("begin")]) for pod in pods] == [1, 1]
     standby = children(pods[1])[1]
@@ -70,34 +84,36 @@ def test_a_standby_says_nothing_before_it_takes_over(launch: Launcher, tmp_path:
     until(lambda: f"begin {standby}" in pods[1].said, "what the standby had printed did not come")
 
 
-def test_a_lost_standby_disturbs_nothing_and_the_next_loss_is_met_with_new_processes(launch: Launcher, tmp_path: Path):
-    pods = job(launch, tmp_path / "checkpoints")
+def test_a_lost_standby_disturbs_nothing_and_the_next_loss_is_met_with_new_processes(
+    launch: Launcher, tmp_path: Path, slow: Path
+):
+    pods = job(launch, tmp_path / "checkpoints", slow)
     stand_by(pods)
     trains, standby = children(pods[0])
     os.kill(standby, signal.SIGKILL)
     until(lambda: children(pods[0]) == [trains], "the standby is not gone")
     os.kill(trains, signal.SIGKILL)
     restarted(pods, 1)
+    slow.unlink()
     assert [pod.wait() for pod in pods] == [0, 0]
     assert [pod.termination()["restarts"] for pod in pods] == [1, 1]
 
 
 def test_standbys_of_a_pod_that_left_are_given_up_and_its_successor_is_met_with_new_processes(
-    launch: Launcher, tmp_path: Path
+    launch: Launcher, tmp_path: Path, slow: Path
 ):
-    checkpoint = {"DTJ_CHECKPOINT": json.dumps({"directory": str(tmp_path / "checkpoints"), "everySteps": 20})}
+    checkpoint = checkpoints(tmp_path / "checkpoints")
+    program = ("fitting.py", f"{STEPS}", str(slow))
     places = launch.places()
     first, second = (
-        launch.start("fitting.py", f"{STEPS}", http=http, environment=environment | checkpoint)
-        for http, environment in places
+        launch.start(*program, http=http, environment=environment | checkpoint) for http, environment in places
     )
     stand_by([first, second])
     second.process.terminate()
     assert second.wait() == 42
+    slow.unlink()
     http, environment = places[1]
-    successor = launch.start(
-        "fitting.py", f"{STEPS}", http=http, environment=environment | checkpoint | {"DTJ_ATTEMPT": "1"}
-    )
+    successor = launch.start(*program, http=http, environment=environment | checkpoint | {"DTJ_ATTEMPT": "1"})
     assert [pod.wait() for pod in (first, successor)] == [0, 0]
     assert first.termination()["restarts"] == 1
     assert successor.termination()["step"] == STEPS

@@ -8,6 +8,7 @@ stands in the way: whatever happens to it, the job goes on as without it (docs/d
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -76,7 +77,7 @@ class Standby:
         return True
 
     def hear(self) -> None:
-        """Read what it says: only whether it is prepared is of interest."""
+        """Read what it says: whether it is prepared, and how it ends."""
         while self.process is not None:
             try:
                 packet = self.process.sock.recv(link.PACKET_BYTES)
@@ -84,8 +85,11 @@ class Standby:
                 return
             if not packet:
                 return
-            if link.decode(packet).get("type") == "prepared":
+            message = link.decode(packet)
+            if message.get("type") == "prepared":
                 self.process.prepared = True
+            elif message.get("type") == "outcome":
+                self.process.outcome = message
 
     def born(self, number: int, pid: int) -> bool:
         """A child exists; False if it is another one."""
@@ -101,11 +105,15 @@ class Standby:
         """A child is gone and reaped; False if it was another one."""
         if self.process is None or self.process.pid != pid:
             return False
-        self.process.sock.close()
-        self.process = None
+        self.hear()
+        ended, self.process = self.process, None
+        ended.sock.close()
         if not self._dismissed:
             self._failures += 1
             self._due = now + AGAIN_SECONDS
+            why = ended.outcome.get("message") or "it was killed"
+            sys.stderr.write(f"dtj: the standby ended ({why}); the training goes on without one\n")
+            sys.stderr.flush()
         return True
 
     def take(self, rendezvous: Rendezvous) -> Child | None:
