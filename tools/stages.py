@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from tools.environment import cache
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "build" / "results"
 QUICK = "not contract and not trainer and not e2e and not faults"
@@ -106,9 +108,12 @@ def run(stage: Stage) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment with the source roots on the path of every program started."""
+    """The caller's environment with the source roots on the path of every program started, and mypy's cache beside ours."""
     roots = os.pathsep.join(str(ROOT / name) for name in ("operator", "trainer-image", "client", ""))
-    return os.environ | {"PYTHONPATH": roots, "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
+    types = {"MYPY_CACHE_DIR": str(cache() / "mypy")}
+    return (
+        os.environ | types | {"PYTHONPATH": roots, "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
+    )
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
