@@ -108,7 +108,7 @@ def run(stage: Stage) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment with the source roots on the path of every program started, and mypy's cache beside ours."""
+    """The caller's, with the source roots on the path of every program started, and mypy's cache beside ours."""
     roots = os.pathsep.join(str(ROOT / name) for name in ("operator", "trainer-image", "client", ""))
     types = {"MYPY_CACHE_DIR": str(cache() / "mypy")}
     return (

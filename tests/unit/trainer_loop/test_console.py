@@ -22,9 +22,8 @@ def terminal() -> Iterator[list[str]]:
     """What was shown on a terminal meanwhile, in one piece."""
     ours, theirs = os.openpty()
     shown: list[str] = []
-    with os.fdopen(theirs, "w") as tty:
-        with redirect_stdout(tty):
-            yield shown
+    with os.fdopen(theirs, "w") as tty, redirect_stdout(tty):
+        yield shown
     held = b""
     with suppress(OSError):  # EIO: the other end is closed and everything is read
         while part := os.read(ours, 65536):
