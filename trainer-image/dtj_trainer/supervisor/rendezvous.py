@@ -193,7 +193,7 @@ class Rendezvous:
         return {task: self.known[task] for task in self.peers if task in self.known}
 
     def _believed(self) -> Iterable[Identity]:
-        return (self.known[task] for task in self.peers if task in self.known)
+        return self.company.values()
 
     def _highest(self) -> int:
         return max((peer.generation for peer in self._believed()), default=0)
