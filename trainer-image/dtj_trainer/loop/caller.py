@@ -28,6 +28,13 @@ def caller(session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, s
     return Call(session, trainee, dataset, accumulate)
 
 
+def await_turn(session: Session, steps_by: Caller) -> float:
+    """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
+    if session.link.standby:
+        steps_by.prepare()
+    return session.link.prepared()
+
+
 def refuse_by_hand(session: Session, name: str) -> None:
     """Refuse to train for a program that wanted to do it all itself.
 

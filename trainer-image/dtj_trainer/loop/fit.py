@@ -9,7 +9,7 @@ from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate
-from dtj_trainer.loop.caller import caller, refuse_by_hand
+from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
@@ -79,9 +79,7 @@ def fit(
         if session.role == "evaluator":
             return beside(session, keeper, evaluation, model)
         steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        if session.link.standby:
-            steps_by.prepare()
-        started += session.link.prepared()
+        started += await_turn(session, steps_by)
         resumed = keeper.resume()
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)

@@ -8,7 +8,7 @@ from typing import Any
 from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.loop.callbacks import Callbacks
-from dtj_trainer.loop.caller import caller, refuse_by_hand
+from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
@@ -76,9 +76,7 @@ def train(
         if session.role == "evaluator":
             return beside(session, keeper, evaluation)
         steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        if session.link.standby:
-            steps_by.prepare()
-        started += session.link.prepared()
+        started += await_turn(session, steps_by)
         resumed = keeper.resume()
         position = resumed or Position()
         steps_by.seek(position)
