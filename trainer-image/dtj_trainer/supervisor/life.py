@@ -1,17 +1,20 @@
 """The life of one child: what is known of it, and what its end means.
 
-Pure: the supervisor's loop carries out the verdicts.
+The verdicts are pure: the supervisor's loop carries them out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from dtj_trainer import link
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
 from dtj_trainer.supervisor.termination import Ending
 
@@ -53,6 +56,11 @@ class Child:
     def released(self) -> bool:
         """Whether the program was let go."""
         return self.released_at is not None
+
+    def say(self, message: Mapping[str, Any]) -> None:
+        """Over the link, unless the process has closed it."""
+        with contextlib.suppress(OSError):
+            self.sock.send(link.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dtj_trainer.supervisor.settings import Settings
 AFTER_SECONDS: Final = 0.25
 """After the first step of the process that trains."""
 AGAIN_SECONDS: Final = 20.0
-"""After a standby that ended before it was of use."""
+"""After a standby that ended before it was of use, or when there was no room for one."""
 FAILURES: Final = 3
 """After so many of these there is none any more."""
 HEADROOM: Final = 1.3
@@ -64,7 +64,10 @@ class Standby:
             self._due = now + AFTER_SECONDS
         if self._peers != peers:
             self._peers, self._failures = peers, 0
-        if now < self._due or self._failures >= FAILURES or not self._possible(trains, rendezvous):
+        if now < self._due or self._failures >= FAILURES or not self._in_time(rendezvous):
+            return False
+        if not self._room(trains):
+            self._due = now + AGAIN_SECONDS
             return False
         ours, theirs = link.pair()
         ours.setblocking(False)
@@ -134,11 +137,13 @@ class Standby:
         if self.process.pid is not None:
             nursery.kill(self.process.pid)
 
-    def _possible(self, trains: Child, rendezvous: Rendezvous) -> bool:
+    def _in_time(self, rendezvous: Rendezvous) -> bool:
         everybody = all(peer.standby_port for peer in rendezvous.company.values())
+        return self._nursery.loaded and everybody and rendezvous.all_run
+
+    def _room(self, trains: Child) -> bool:
         used, free = resident_bytes(trains.pid), self._cgroup.free_bytes()
-        room = used is not None and free is not None and free > HEADROOM * used
-        return self._nursery.loaded and everybody and rendezvous.all_run and room
+        return used is not None and free is not None and free > HEADROOM * used
 
     def _elsewhere(self, rendezvous: Rendezvous) -> TfConfig:
         """The cluster at its members' other ports."""

@@ -7,7 +7,6 @@ lock that the HTTP threads take for reading.
 from __future__ import annotations
 
 import contextlib
-import os
 import selectors
 import signal
 import socket
@@ -22,11 +21,12 @@ from typing import Any, Final
 from dtj_trainer import link
 from dtj_trainer.cluster.peers import GENERATION, accepts
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.contract import EXIT_RETRY, EXIT_TERMINATED, UID_HEADER, ExitClass
+from dtj_trainer.contract import EXIT_RETRY, UID_HEADER, ExitClass
 from dtj_trainer.supervisor import nursery, standby, termination
 from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.desk import PASSED_ON, Desk
-from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
+from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge
 from dtj_trainer.supervisor.messenger import Answer, Messenger, pass_on
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery
@@ -49,11 +49,7 @@ FORGIVEN_SECONDS: Final = 600.0
 """So much progress resets the count of restarts."""
 SAVE_SECONDS: Final = 5.0
 """How long a save may go on in a process whose cluster is no more."""
-MANAGED_GRACE: Final = 25.0
-SCRIPT_GRACE: Final = 5.0
 TOLD_SECONDS: Final = 3.0
-LINGER_SECONDS: Final = 5.0
-LEADER_LINGER_SECONDS: Final = 0.3
 CHECKPOINT_SECONDS: Final = 60.0
 
 
@@ -83,6 +79,7 @@ class Supervision:
         self._answers: deque[Answer] = deque()
         self._trouble: dict[Task, Answer] = {}
         self._progress = Progress()
+        self._departure = Departure(settings, place, self._rendezvous, self._progress)
         self._metrics = Metrics()
         self._silence = SilenceWatch(place.config.endpoint(place.task)[1] if self._serves else 0)
         self._signals: deque[int] = deque()
@@ -96,14 +93,9 @@ class Supervision:
         self._spent = 0
         self._restarts = 0
         self._has_run = False
-        self._stop_at: float | None = None
-        """When a child that was told to stop is killed."""
         self._overtaken_at: float | None = None
         self._odd_at: float | None = None
-        self._done_at: float | None = None
-        self._all_done_at: float | None = None
         self._checkpoint_at = -CHECKPOINT_SECONDS
-        self._ending: Ending | None = None
         self._printed = False
 
     # --- the loop
@@ -111,6 +103,11 @@ class Supervision:
     @property
     def _serves(self) -> bool:
         return self._place.part is Part.SERVER
+
+    @property
+    def _runs(self) -> bool:
+        """Whether our child is in a cluster that is not known to be lost."""
+        return self._rendezvous.me.stage is Stage.RUNNING
 
     @property
     def _member(self) -> bool:
@@ -122,9 +119,9 @@ class Supervision:
             signal.signal(number, self._signalled)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         self._messenger.start()
-        while self._ending is None:
+        while self._departure.ending is None:
             self._selector_turn()
-        return self._finish(self._ending)
+        return self._finish(self._departure.ending)
 
     def _selector_turn(self) -> None:
         self._watch_descriptors()
@@ -150,7 +147,7 @@ class Supervision:
             self._selector.register(descriptor, selectors.EVENT_READ)
 
     def _patience(self) -> float:
-        moments = [self._nursery.next_look(), self._all_done_at]
+        moments = [self._nursery.next_look(), self._departure.leave_at]
         if self._child is None:
             moments.append(self._fork_at)
         now = time.monotonic()
@@ -174,15 +171,16 @@ class Supervision:
         self._nursery.reap()
         while self._signals:
             if self._signals.popleft() in {signal.SIGTERM, signal.SIGINT}:
-                self._stop(now)
+                self._departure.stop(self._child, now)
         self._nursery.tend(now)
         for event in self._nursery.events():
             self._happened(event, now)
         while self._answers:
             self._note_answer(self._answers.popleft())
-        for step in (self._check_versions, self._check_stop, self._check_done, self._check_overtaken):
-            step(now)
-        if self._ending is None and self._stop_at is None and self._odd_at is None:
+        self._check_versions(now)
+        self._departure.tend(self._child, self._trouble, now)
+        self._check_overtaken(now)
+        if self._departure.ending is None and not self._departure.stopping and self._odd_at is None:
             self._begin(now)
             self._gather(now)
             self._check_life(now)
@@ -260,7 +258,7 @@ class Supervision:
         self._progress.managed = child.standby
         self._silence.restart(now)
         generation = str(self._rendezvous.me.generation)
-        self._say({"type": "go", "environment": {GENERATION: generation}})
+        child.say({"type": "go", "environment": {GENERATION: generation}})
 
     def _missing(self) -> list[Task]:
         if self._member:
@@ -292,13 +290,13 @@ class Supervision:
         self._overtaken_at = None
         managed = self._progress.managed
         self._progress.child_lost()
-        if child.standby and not child.released and self._stop_at is None:
+        if child.standby and not child.released and not self._departure.stopping:
             self._rendezvous.dismiss_standby()
             self._fork_at = now
             return
         self._progress.take_word(child.outcome)
-        if self._stop_at is not None:
-            self._end(Ending(ExitClass.DONE, 0) if self._serves else judge_stopped(child, managed=managed))
+        if self._departure.stopping:
+            self._departure.stopped(child, managed=managed)
             return
         verdict = judge(
             child,
@@ -311,13 +309,13 @@ class Supervision:
             self._restart(child, verdict, now)
         else:
             self._printed = bool(child.outcome.get("printed"))
-            self._end(verdict)
+            self._departure.end(verdict)
 
     def _restart(self, child: Child, why: Restart, now: float) -> None:
         if self._spent >= self._settings.restarts:
             ending = why.spent
             text = f"{ending.message}; all {self._settings.restarts} restarts in place are used up"
-            self._end(replace(ending, message=text))
+            self._departure.end(replace(ending, message=text))
             return
         self._spent += 1
         self._restarts += 1
@@ -379,18 +377,9 @@ class Supervision:
         exit_class = self._child.outcome.get("class")
         if exit_class == ExitClass.DONE:
             self._progress.take_word(self._child.outcome)
-            self._done_at = now
-            self._rendezvous.stand(Stage.DONE)
-        elif exit_class == ExitClass.PEER_LOST and self._stop_at is None and self._rendezvous.me.stage is Stage.RUNNING:
+            self._departure.finished(now)
+        elif exit_class == ExitClass.PEER_LOST and not self._departure.stopping and self._runs:
             self._rendezvous.process_lost()
-
-    def _say(self, message: Mapping[str, Any]) -> None:
-        if self._child is None:
-            return
-        try:
-            self._child.sock.send(link.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-        except OSError:
-            return
 
     # --- the peers
 
@@ -402,19 +391,19 @@ class Supervision:
         self._trouble[answer.task] = answer
         if answer.refusal is Refusal.OLDER_ATTEMPT:
             text = f"{answer.task} knows a newer pod in this one's place; this one leaves the field"
-            self._end(Ending(ExitClass.FENCED, EXIT_RETRY, text))
+            self._departure.end(Ending(ExitClass.FENCED, EXIT_RETRY, text))
         elif answer.identity is not None:
             self._rendezvous.hear(answer.identity)
 
     def _tell(self) -> None:
         me = self._rendezvous.me
         waiting = self._child is not None and not self._child.released
-        self._messenger.tell(me, asking=waiting or self._done_at is not None)
+        self._messenger.tell(me, asking=waiting or self._departure.done)
 
     def _check_overtaken(self, now: float) -> None:
         """A peer has left the cluster of our child: nothing can come of it any more."""
         child = self._child
-        if child is None or self._stop_at is not None or not child.released:
+        if child is None or self._departure.stopping or not child.released:
             return
         if self._overtaken_at is None:
             if not self._rendezvous.overtaken:
@@ -423,13 +412,13 @@ class Supervision:
         saving = self._progress.phase == "save" and now - self._overtaken_at < SAVE_SECONDS
         if child.sentence is None and not saving and child.pid is not None:
             child.sentence = Sentence.OVERTAKEN
-            if self._rendezvous.me.stage is Stage.RUNNING:
+            if self._runs:
                 self._rendezvous.process_lost()
             nursery.kill(child.pid)
 
     def _check_versions(self, now: float) -> None:
         odd = self._rendezvous.odd_version()
-        if odd is None or self._ending is not None:
+        if odd is None or self._departure.ending is not None:
             return
         if self._odd_at is None:
             self._odd_at = now
@@ -437,7 +426,7 @@ class Supervision:
         if self._messenger.all_told() or now - self._odd_at > TOLD_SECONDS:
             mine = self._rendezvous.me.tensorflow
             text = f"{odd.task} runs TensorFlow {odd.tensorflow}, this pod {mine}; give all replicas the same image"
-            self._end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
+            self._departure.end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
 
     def _check_start(self, now: float) -> None:
         limit = self._settings.start_seconds
@@ -454,53 +443,9 @@ class Supervision:
         address = self._place.config.address(task)
         text = f"{task} ({address}) {words}, after {limit:g} s; look at that pod and at the job's service"
         failed = ExitClass.PEER_LOST if self._has_run else ExitClass.PREFLIGHT_FAILED
-        self._end(Ending(failed, EXIT_RETRY, text))
+        self._departure.end(Ending(failed, EXIT_RETRY, text))
 
-    # --- the end
-
-    def _stop(self, now: float) -> None:
-        """SIGTERM."""
-        child = self._child
-        if self._done_at is not None:
-            return
-        if child is None or not child.released or child.pid is None:
-            text = "told to stop (SIGTERM) before anything was trained"
-            done = Ending(ExitClass.DONE, 0)
-            self._end(done if self._serves else Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
-        elif self._serves or self._stop_at is not None:
-            self._stop_at = now
-            nursery.kill(child.pid)
-        else:
-            grace = self._settings.grace_seconds
-            if self._progress.managed:
-                self._say({"type": "preempt"})
-                self._stop_at = now + (MANAGED_GRACE if grace is None else grace)
-            else:
-                os.kill(child.pid, signal.SIGTERM)
-                self._stop_at = now + (SCRIPT_GRACE if grace is None else grace)
-
-    def _check_stop(self, now: float) -> None:
-        child = self._child
-        if self._stop_at is not None and now >= self._stop_at and child is not None and child.pid:
-            nursery.kill(child.pid)
-
-    def _check_done(self, now: float) -> None:
-        """The program has ended well: leave together, the leader last."""
-        if self._done_at is None:
-            return
-        if self._all_done_at is None:
-            if now - self._done_at < LINGER_SECONDS and not all(map(self._finished, self._place.peers)):
-                return
-            leader = self._place.config.is_leader and self._member
-            self._all_done_at = now + (LEADER_LINGER_SECONDS if leader else 0.0)
-        if now >= self._all_done_at:
-            self._say({"type": "leave"})
-
-    def _finished(self, task: Task) -> bool:
-        if not self._member:
-            return True
-        known, answer = self._rendezvous.known.get(task), self._trouble.get(task)
-        return (known is not None and known.stage is Stage.DONE) or bool(answer and answer.trouble)
+    # --- life and the end
 
     def _check_life(self, now: float) -> None:
         child = self._child
@@ -513,10 +458,6 @@ class Supervision:
         else:
             return
         nursery.kill(child.pid)
-
-    def _end(self, ending: Ending) -> None:
-        if self._ending is None:
-            self._ending = ending
 
     def _finish(self, ending: Ending) -> Ending:
         for child in self._children():
@@ -567,9 +508,9 @@ class Supervision:
 
     def _phase(self) -> str:
         child, progress = self._child, self._progress
-        if self._done_at is not None:
+        if self._departure.done:
             return "done"
-        if self._stop_at is not None:
+        if self._departure.stopping:
             return "leaving"
         if child is None or not child.released:
             return "restarting" if self._has_run else "waiting"
@@ -585,7 +526,7 @@ class Supervision:
         """Whether training steps are made, or a server serves."""
         with self._lock:
             child = self._child
-            if child is None or not child.released or self._stop_at is not None:
+            if child is None or not child.released or self._departure.stopping:
                 return False
             if self._serves:
                 return self._progress.serving
@@ -616,7 +557,8 @@ class Supervision:
             if now - self._checkpoint_at < CHECKPOINT_SECONDS:
                 return 429
             self._checkpoint_at = now
-            self._say({"type": "checkpoint"})
+            if self._child is not None:
+                self._child.say({"type": "checkpoint"})
         if not passed_on:
             for host, port in self._place.endpoints.values():
                 headers = {UID_HEADER: uid, PASSED_ON: "1"}
@@ -628,7 +570,8 @@ class Supervision:
         if uid != self._place.uid:
             return 403
         with self._lock:
-            self._say({"type": "profile", "steps": steps})
+            if self._child is not None:
+                self._child.say({"type": "profile", "steps": steps})
         return 202
 
 
