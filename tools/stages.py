@@ -77,7 +77,13 @@ CHECK = (
 SOME_FAULTS = pytest("faults", "-q", "-n", "auto", "-m", "faults", "-k", "any_write and created")
 FAULTS = pytest("faults", "-q", "-n", "auto", "--durations=5", "-m", "faults")
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
-TEST = (*CHECK, FAULTS, pytest("contract", "-q", "-m", "contract"), pytest("trainer", "-v", "-m", "trainer"), *E2E)
+TEST = (
+    *CHECK,
+    FAULTS,
+    pytest("contract", "-q", "-n", "auto", "-m", "contract"),
+    pytest("trainer", "-v", "-m", "trainer"),
+    *E2E,
+)
 PLANS = {"check": (*CHECK, SOME_FAULTS), "e2e": E2E, "test": TEST}
 
 

@@ -180,3 +180,16 @@ def test_the_supervisor_itself_loads_no_tensorflow(launch: Launcher):
     mapped = Path(f"/proc/{pod.process.pid}/maps").read_text()
     assert "tensorflow" not in mapped
     assert "numpy" not in mapped
+
+
+def test_what_is_seldom_used_is_not_imported_before_it_is(launch: Launcher, tmp_path: Path):
+    text = (
+        "import sys\n"
+        "seldom = {'sklearn', 'matplotlib', 'scipy.stats', 'pandas', 'tensorboard'}\n"
+        "print('SAY', 'tensorflow' in sys.modules, *sorted(seldom & set(sys.modules)), flush=True)\n"
+        "import keras\n"
+        "print('SAY', keras.wrappers.SKLearnClassifier.__name__, callable(keras.visualization.plot_image_gallery))\n"
+    )
+    pod = launch.start(script(tmp_path, text))
+    assert pod.wait() == 0
+    assert pod.said == ["True", "SKLearnClassifier True"]

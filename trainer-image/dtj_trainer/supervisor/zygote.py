@@ -20,6 +20,7 @@ from typing import Final
 
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor import child
+from dtj_trainer.supervisor.deferral import deferred
 
 PRELOADED: Final = ("tensorflow", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead. What is missing is left to the program to miss."""
@@ -38,8 +39,9 @@ def main() -> None:
     sources: list[socket.socket | int] = [control, wake]
     began = time.monotonic()
     gc.disable()  # what is imported stays
-    for name in PRELOADED:
-        _preload(name)
+    with deferred():
+        for name in PRELOADED:
+            _preload(name)
     gc.freeze()
     gc.enable()
     _say(control, {"ready": round(time.monotonic() - began, 3)})
