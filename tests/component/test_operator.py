@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from dtj_operator.runtime.source import Key
 from tests.component.world import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, gateway_timeout
 from tests.support.kubelet import Kubelet, Life
@@ -107,6 +108,24 @@ async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server
         await until(lambda: names(api_server) == ["train-worker-0"])
         assert operator.metrics.registry.get_sample_value("dtj_jobs_succeeded_total", {}) == 1
         assert operator.metrics.registry.get_sample_value("dtj_jobs", {"phase": "Succeeded"}) == 1
+
+
+async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_line(api_server):
+    async with operating(api_server, workers=1) as operator:
+
+        async def press() -> None:
+            while True:
+                for number in range(20):
+                    operator.queue.add(Key("default", f"other-{number}"))
+                await asyncio.sleep(0)
+
+        crowd = asyncio.create_task(press())
+        api_server.create(JOBS, job())
+        await until(lambda: len(names(api_server)) == 2)
+        began = asyncio.get_running_loop().time()
+        await until(lambda: status(api_server)["replicaStatuses"]["worker"]["created"] == 2)
+        crowd.cancel()
+        assert 0.5 < asyncio.get_running_loop().time() - began < 4.0
 
 
 async def test_a_deleted_job_takes_everything_with_it(api_server, kubelet):

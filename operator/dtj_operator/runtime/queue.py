@@ -44,18 +44,12 @@ class Queue:
         """Keys in line, and when they got there (loop time)."""
         self._busy: set[Key] = set()
         self._again: set[Key] = set()
-        self._patient: dict[Key, None] = {}
-        """Keys that come after everybody in line, in order."""
         self._timers: dict[Key, asyncio.TimerHandle] = {}
         self._overdue: set[Key] = set()
         """Keys whose time has come while they were worked on."""
         self._failures: dict[Key, int] = {}
         self._news = asyncio.Event()
         self._closed = False
-
-    def __len__(self) -> int:
-        """Keys in line."""
-        return len(self._line)
 
     @property
     def at_work(self) -> bool:
@@ -88,19 +82,13 @@ class Queue:
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._due, key)
 
-    def add_last(self, key: Key) -> None:
-        """Have this key looked at once nobody is in line."""
-        self._patient[key] = None
-        self._news.set()
-
     async def take(self) -> Key:
         """The next key; the caller owns it until `done` or `failed`."""
-        while self._closed or not (self._line or self._invite()):
+        while self._closed or not self._line:
             self._news.clear()
             await self._news.wait()
         loop = asyncio.get_running_loop()
         key = self._line.popleft()
-        self._patient.pop(key, None)
         self._observer.waited(loop.time() - self._since.pop(key))
         self._busy.add(key)
         timer = self._timers.pop(key, None)
@@ -139,20 +127,11 @@ class Queue:
             timer.cancel()
         self._timers.clear()
 
-    def _invite(self) -> bool:
-        """Nobody is in line: the first of the patient comes. Returns whether there was one."""
-        key = next((key for key in self._patient if key not in self._busy), None)
-        if key is not None:
-            self.add(key)
-        return key is not None
-
     def _release(self, key: Key) -> None:
         self._busy.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
-        elif key in self._patient:
-            self._news.set()
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)

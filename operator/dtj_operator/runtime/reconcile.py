@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HOLD_SECONDS = 1.0
-"""How long a status that differs in counts alone waits for company."""
-LONGEST_HOLD_SECONDS = 30.0
-"""How long it waits while other jobs are in line."""
+"""How long a status that differs in counts alone waits for company; then it takes its turn in line as any other."""
 SOONEST = timedelta(milliseconds=20)
 """Least time until a planned next look, so that a time just past cannot spin."""
 
@@ -166,13 +164,9 @@ class Reconciler:
         return plan, node_check
 
     def _hold(self, key: Key) -> float:
-        """Seconds that a status of counts alone still waits at most."""
+        """Seconds that a status of counts alone still waits."""
         now = asyncio.get_running_loop().time()
-        held = now - self._held_since.setdefault(key, now)
-        if HOLD_SECONDS <= held < LONGEST_HOLD_SECONDS and len(self._queue) > 0:
-            self._queue.add_last(key)
-            return LONGEST_HOLD_SECONDS - held
-        return HOLD_SECONDS - held
+        return HOLD_SECONDS - (now - self._held_since.setdefault(key, now))
 
     def _look_again(self, key: Key, *times: datetime | None) -> bool:
         """Order a look at the earliest of these times. Returns whether there is one."""

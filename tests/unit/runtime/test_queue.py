@@ -107,26 +107,3 @@ async def test_a_closed_queue_hands_out_nothing_more():
     queue.add(A)
     queue.close()
     assert await nothing_in_line(queue)
-
-
-async def test_a_key_that_can_wait_comes_after_everybody_in_line_and_never_while_it_is_worked_on():
-    queue = Queue(Silent())
-    queue.add(A)
-    queue.add(B)
-    assert await queue.take() == A
-    queue.add_last(A)
-    assert await queue.take() == B
-    assert await nothing_in_line(queue)
-    queue.done(A)
-    assert await queue.take() == A
-    queue.done(A)
-    assert await nothing_in_line(queue)
-
-
-async def test_a_key_that_could_wait_is_not_handed_out_again_once_it_has_come_earlier():
-    queue = Queue(Silent())
-    queue.add_last(A)
-    queue.add(A)
-    assert await queue.take() == A
-    queue.done(A)
-    assert await nothing_in_line(queue)
