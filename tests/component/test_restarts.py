@@ -99,10 +99,11 @@ async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiS
         await until(lambda: running(api_server))
         kubelet.exit("train-worker-1", 1)
         await until(lambda: status(api_server)["attempt"] == 1 and running(api_server))
+        # The server has a write before the operator has its answer; the recovery is what is written last.
+        await until(lambda: counted(first, "dtj_recovery_seconds_count") == 1)
         assert counted(first, "dtj_jobs_created_total") == 1
         assert counted(first, "dtj_pods_created_total") == 3
         assert counted(first, "dtj_restarts_total", cause="UserError") == 1
-        assert counted(first, "dtj_recovery_seconds_count") == 1
         assert counted(first, "dtj_jobs", phase="Running") == 1
     async with operating(api_server) as second:
         assert counted(second, "dtj_jobs", phase="Running") == 1
