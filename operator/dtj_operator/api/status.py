@@ -74,7 +74,7 @@ class Restarts(WireModel):
 
     total: int = Field(0, description="All incidents acted upon.")
     charged: int = Field(0, description="Those that count towards failurePolicy.maxRestarts.")
-    by_cause: dict[Cause, int] = Field({}, description="All of them by cause.")
+    by_cause: dict[Cause, int] = Field(default_factory=dict, description="All of them by cause.")
 
 
 class BackoffStatus(WireModel):
@@ -127,7 +127,9 @@ class OpenIncident(WireModel):
 
     opened_at: Instant = Field(description="When the first failure was seen.")
     root: Root = Field(description="The root cause, so far; final once acted upon.")
-    failed: dict[Role, str] = Field({}, description="Indexes of the pods that failed within this incident, by role.")
+    failed: dict[Role, str] = Field(
+        default_factory=dict, description="Indexes of the pods that failed within this incident, by role."
+    )
     acted_attempt: int | None = Field(
         None, description="Attempt of the action; not set while the incident waits for it."
     )
@@ -153,10 +155,12 @@ class EvaluatorRestart(WireModel):
 class Ledger(WireModel):
     """What the operator has to remember to go on after a restart of its own."""
 
-    slots: dict[Role, tuple[SlotGroup, ...]] = Field({}, description="Which attempt each pod has to be of, by role.")
+    slots: dict[Role, tuple[SlotGroup, ...]] = Field(
+        default_factory=dict, description="Which attempt each pod has to be of, by role."
+    )
     incident: OpenIncident | None = Field(None, description="The recovery under way.")
     in_place: dict[Role, dict[int, int]] = Field(
-        {}, description="Restarts of containers by the kubelet that were counted, by role and index."
+        default_factory=dict, description="Restarts of containers by the kubelet that were counted, by role and index."
     )
     evaluators: tuple[EvaluatorRestart, ...] = Field((), description="Failures of evaluators that were dealt with.")
     first_pod_time: Second | None = Field(None, description="When the first pod was created, for startDeadlineSeconds.")
@@ -173,9 +177,14 @@ class Progress(WireModel):
     steps_per_second: float | None = Field(None, description="Speed in steps.")
     examples_per_second: float | None = Field(None, description="Speed in examples.")
     loss: float | None = Field(None, description="The last loss.")
-    metrics: dict[str, float] = Field({}, description="The last metrics by name.")
+    metrics: dict[str, float] = Field(default_factory=dict, description="The last metrics by name.")
     last_checkpoint_step: int | None = Field(None, description="Step of the last checkpoint.")
     updated_at: Instant | None = Field(None, description="When these values were read.")
+
+
+_NO_RESTARTS, _NO_LEDGER = Restarts(), Ledger()
+"""Defaults that all jobs share. As plain defaults pydantic copies them deeply for each status that it reads, because
+dicts are in them: that took most of the reading."""
 
 
 class JobStatus(WireModel):
@@ -190,17 +199,19 @@ class JobStatus(WireModel):
     spec_hash: str = Field("", description="Hash of the spec the job was started with.")
     start_time: Second | None = Field(None, description="When the job was started or resumed; not set while suspended.")
     completion_time: Second | None = Field(None, description="When the job succeeded or failed.")
-    replica_statuses: dict[Role, ReplicaStatus] = Field({}, description="Counts by role.")
+    replica_statuses: dict[Role, ReplicaStatus] = Field(default_factory=dict, description="Counts by role.")
     attempt: int = Field(0, description="Goes up with each incident's action, each resume and each scaling.")
-    restarts: Restarts = Field(Restarts(), description="Incidents that were acted upon.")
+    restarts: Restarts = Field(default_factory=lambda: _NO_RESTARTS, description="Incidents that were acted upon.")
     backoff: BackoffStatus = Field(BackoffStatus(), description="Where the waiting before restarts stands.")
     last_incident: LastIncident | None = Field(None, description="The last incident that was acted upon.")
     completed: dict[Role, tuple[int, ...]] = Field(
-        {}, description="Indexes that are done and never run again, by role."
+        default_factory=dict, description="Indexes that are done and never run again, by role."
     )
     selector: str = Field("", description="Label selector of the worker pods.")
     progress: Progress | None = Field(None, description="How far the training is.")
-    ledger: Ledger = Field(Ledger(), description="What the operator has to remember; not for people.")
+    ledger: Ledger = Field(
+        default_factory=lambda: _NO_LEDGER, description="What the operator has to remember; not for people."
+    )
 
     def condition(self, kind: ConditionType) -> Condition | None:
         """The condition of that type, if it was ever set."""

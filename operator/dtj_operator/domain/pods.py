@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
@@ -18,7 +19,10 @@ UNREADABLE = -1
 
 
 def view_pod(raw: Mapping[str, Any]) -> Pod:
-    """A pod as the decisions see it. Never raises for an object that the API server keeps."""
+    """A pod as the decisions see it. Never raises for an object that the API server keeps.
+
+    Thousands of these are kept: words that many pods have in common are kept once.
+    """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
@@ -30,18 +34,18 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         name=meta["name"],
         uid=meta.get("uid", ""),
         resource_version=str(meta.get("resourceVersion", "")),
-        owner_uid=_controller(meta.get("ownerReferences") or ()),
-        role=labels.get(LABEL_ROLE, ""),
+        owner_uid=intern(_controller(meta.get("ownerReferences") or ())),
+        role=intern(labels.get(LABEL_ROLE, "")),
         index=_number(labels.get(LABEL_INDEX)),
         attempt=_number(labels.get(LABEL_ATTEMPT)),
         created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
         deleted_at=parse_time(meta.get("deletionTimestamp")),
-        phase=_phase(spec, status),
+        phase=intern(_phase(spec, status)),
         over=status.get("phase") in TERMINAL and not meta.get("finalizers"),
         reason=status.get("reason") or "",
         message=status.get("message") or "",
         ready=ready.get("status") == "True",
-        node=spec.get("nodeName") or "",
+        node=intern(spec.get("nodeName") or ""),
         ip=status.get("podIP") or "",
         host_network=bool(spec.get("hostNetwork")),
         unschedulable=(scheduled.get("message") or "no node fits") if stuck else "",
@@ -93,7 +97,7 @@ def _container(raw: Mapping[str, Any]) -> Container:
     state = raw.get("state") or {}
     waiting = state.get("waiting") or {}
     return Container(
-        name=raw.get("name", ""),
+        name=intern(raw.get("name", "")),
         restart_count=int(raw.get("restartCount") or 0),
         waiting_reason=waiting.get("reason") or "",
         waiting_message=waiting.get("message") or "",
