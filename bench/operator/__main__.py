@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
+import signal
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
 from bench.operator import chart, creation, hour, life, load, record, subject
-from bench.operator.fleet import fleet
+from bench.operator.fleet import fleet, say
 from bench.operator.kubelets import kubelets
+from bench.operator.record import Figures
 from e2e.cluster import binaries
 from e2e.cluster.plane import plane
 
@@ -24,28 +25,46 @@ LIVES = 30
 def main() -> None:
     """The command line."""
     options = _options()
-    figures = record.last() if options.add else {}
-    figures |= {"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()}
-    figures |= machine() | {"kubernetes": binaries.KUBERNETES}
-    for stage in options.stages:
-        figures[f"{stage}_load"] = round(os.getloadavg()[0], 1)
-        figures |= asyncio.run(STAGES[stage](options))
-    _say(f"wrote {record.write(figures)}")
-    if options.keep:
-        kept = record.keep(figures)
-        _say(f"kept {kept} and {chart.draw(kept)}")
-    for name, value in figures.items():
-        print(f"{name:32} {value}")
+    figures = Figures(record.last() if options.add else {})
+    figures.add({"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()})
+    figures.add(machine() | {"kubernetes": binaries.KUBERNETES})
+    try:
+        asyncio.run(_measure(options, figures))
+    except TimeoutError:
+        say(f"{options.minutes:g} minutes are over: give it more (--minutes), or fewer --jobs, --rounds, --churn")
+    finally:
+        say(f"wrote {record.RESULT}")
+        if options.keep:
+            kept = record.keep(figures.found)
+            say(f"kept {kept} and {chart.draw(kept)}")
+        for name, value in figures.found.items():
+            print(f"{name:32} {value}")
 
 
-async def _create(options: argparse.Namespace) -> dict[str, Any]:
+async def _measure(options: argparse.Namespace, figures: Figures) -> None:
+    """One stage after the other, until the time is up; SIGTERM ends it as well."""
+    this = asyncio.current_task()
+    assert this
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    async with asyncio.timeout(60 * options.minutes):
+        for stage in options.stages:
+            with figures.stage(stage):
+                figures.add({f"{stage}_load": round(os.getloadavg()[0], 1)})
+                await STAGES[stage](options, figures)
+
+
+async def _create(options: argparse.Namespace, figures: Figures) -> None:
     with plane() as running:
         async with fleet(running) as jobs:
-            _say(
-                f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of the bare client and the operator"
-            )
-            found = await creation.compare(jobs, options.jobs, options.rounds, options.source)
+            say(f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of bare client and operator")
+            async for found in creation.pairs(jobs, options.jobs, options.rounds, options.source):
+                figures.add(_creation(found, options))
+                say(f"the operator reaches {found.ratio:.3f} of the bare client's rate, {found.cost_ratio:.3f} by cost")
+
+
+def _creation(found: creation.Comparison, options: argparse.Namespace) -> dict[str, Any]:
     bare, ours = (side[len(side) // 2] for side in (_by_rate(found.bare), _by_rate(found.operator)))
+    both = found.bare + found.operator
     return {
         "bare_pods_per_second": round(bare.pods_per_second, 1),
         "operator_pods_per_second": round(ours.pods_per_second, 1),
@@ -58,48 +77,53 @@ async def _create(options: argparse.Namespace) -> dict[str, Any]:
         "operator_cpu_ms_per_pod": _ms(ours.client_seconds, options),
         "server_cpu_ms_per_pod_bare": _ms(bare.server_seconds, options),
         "server_cpu_ms_per_pod_operator": _ms(ours.server_seconds, options),
-        "others_cores": round(sum(r.others for r in found.bare + found.operator) / (2 * options.rounds), 2),
+        "others_cores": round(sum(one.others for one in both) / len(both), 2),
         "requests_per_job": round(max(r.requests_per_job for r in found.operator), 2),
     }
 
 
-async def _standing(options: argparse.Namespace) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
+async def _standing(options: argparse.Namespace, figures: Figures) -> None:
     with plane() as running:
         async with fleet(running) as jobs, kubelets(jobs):
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()
-                _say(f"raising {options.jobs} jobs")
-                figures["all_running_seconds"] = round(await life.raise_jobs(jobs, options.jobs), 1)
-                _say(f"idle for {options.idle:.0f} s")
+                say(f"raising {options.jobs} jobs")
+                figures.add({"all_running_seconds": round(await life.raise_jobs(jobs, options.jobs), 1)})
+                say(f"idle for {options.idle:.0f} s")
                 rest = await life.idle(jobs, operator, options.idle)
-                figures |= {"idle_seconds": options.idle, "idle_writes": rest.writes}
-                figures |= {"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)}
-                figures["rss_mb"] = round(operator.rss_mb(), 1)
-                _say(f"{options.samples} replacements, one at a time")
-                figures |= _replacement(await life.replacements(jobs, options.jobs, options.samples))
-                figures["memory"] = []
+                figures.add({"idle_seconds": options.idle, "idle_writes": rest.writes})
+                figures.add({"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)})
+                figures.add(_memory(operator, []))
+                say(f"{options.samples} replacements, one at a time")
+                figures.add(_replacement(await life.replacements(jobs, options.jobs, options.samples)))
+                turns: list[float] = []
                 for turn in range(options.churn):
-                    _say(f"memory: every job fails once ({turn + 1} of {options.churn})")
+                    say(f"memory: every job fails once ({turn + 1} of {options.churn})")
                     await life.churn(jobs, options.jobs)
-                    figures["memory"].append(round(operator.rss_mb(), 1))
-                figures["rss_mb_peak"] = round(operator.peak_rss_mb(), 1)
-                figures["warnings"] = len(operator.warnings())
+                    turns.append(round(operator.rss_mb(), 1))
+                    figures.add(_memory(operator, turns))
+                figures.add({"warnings": len(operator.warnings())})
                 for line in operator.warnings()[:5]:
-                    _say(line)
-            _say("starting anew, with a job that nobody has seen")
-            figures["start_first_decision_seconds"] = round(await life.starts(jobs, options.source, options.starts), 2)
-    return figures
+                    say(line)
+            say("starting anew, with a job that nobody has seen")
+            figures.add(
+                {"start_first_decision_seconds": round(await life.starts(jobs, options.source, options.starts), 2)}
+            )
 
 
-async def _lives(options: argparse.Namespace) -> dict[str, Any]:
-    _say(f"{LIVES} whole lives on kwok's nodes")
+def _memory(operator: subject.Subject, turns: list[float]) -> dict[str, Any]:
+    peak = {"memory": turns, "rss_mb_peak": round(operator.peak_rss_mb(), 1)}
+    return peak if turns else {"rss_mb": round(operator.rss_mb(), 1)} | peak
+
+
+async def _lives(options: argparse.Namespace, figures: Figures) -> None:
+    say(f"{LIVES} whole lives on kwok's nodes")
     with plane(fake_nodes=NODES) as running:
         async with fleet(running) as jobs:
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()
                 whole = await life.whole_lives(jobs, LIVES)
-    return {"requests_per_life": round(whole.requests_per_job, 2), "requests_of_lives": dict(whole.requests)}
+    figures.add({"requests_per_life": round(whole.requests_per_job, 2), "requests_of_lives": dict(whole.requests)})
 
 
 def _replacement(found: life.Replacements) -> dict[str, Any]:
@@ -111,10 +135,11 @@ def _replacement(found: life.Replacements) -> dict[str, Any]:
     return figures | {"replacement_ratio": round(ratio, 2)}
 
 
-async def _hour(options: argparse.Namespace) -> dict[str, Any]:
-    _say(f"an hour with {options.hour_jobs} jobs, in {hour.MINUTES * hour.MINUTE / 60:.0f} minutes")
+async def _hour(options: argparse.Namespace, figures: Figures) -> None:
+    say(f"an hour with {options.hour_jobs} jobs, in {hour.MINUTES * hour.MINUTE / 60:.0f} minutes")
     found = await hour.memory(options.hour_jobs)
-    return {"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": round(hour.growth(found), 1)}
+    growth = round(hour.growth(found), 1)
+    figures.add({"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": growth})
 
 
 STAGES = {"create": _create, "standing": _standing, "lives": _lives, "hour": _hour}
@@ -129,10 +154,6 @@ def _ms(seconds: float, options: argparse.Namespace) -> float:
     return round(1000 * seconds / pods, 3)
 
 
-def _say(line: str) -> None:
-    print(f"· {line}", file=sys.stderr, flush=True)
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.operator", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1000, help="jobs of five workers each (default: 1000)")
@@ -142,6 +163,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--churn", type=int, default=6, help="failures of each job, for the memory (default: 6)")
     parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
     parser.add_argument("--hour-jobs", type=int, default=60, help="jobs of the simulated hour (default: 60)")
+    parser.add_argument("--minutes", type=float, default=60.0, help="most that it may take (default: 60)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=tuple(STAGES))
     parser.add_argument("--add", action="store_true", help="add these stages to the figures of the last run")
     parser.add_argument("--source", type=Path, default=subject.SOURCE, help="source root of the operator to measure")

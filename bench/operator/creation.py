@@ -11,7 +11,7 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,15 +78,17 @@ class Comparison:
         return median(theirs.cost / ours.cost for theirs, ours in pairs)
 
 
-async def compare(fleet: Fleet, jobs: int, rounds: int, source: Path) -> Comparison:
-    """Alternate, the bare client first."""
-    bares, operators = [], []
+async def pairs(fleet: Fleet, jobs: int, rounds: int, source: Path) -> AsyncIterator[Comparison]:
+    """Alternate, the bare client first; after each pair all there are."""
+    found = Comparison((), ())
     for number in range(rounds):
-        bares.append(await bare_round(fleet, f"bare-{number}", jobs))
+        bare_side = await bare_round(fleet, f"bare-{number}", jobs)
         await fleet.clear(f"bare-{number}")
-        operators.append(await operator_round(fleet, f"operator-{number}", jobs, source))
-        await fleet.clear(f"operator-{number}")
-    return Comparison(tuple(bares), tuple(operators))
+        ours = await operator_round(fleet, f"operator-{number}", jobs, source)
+        found = Comparison((*found.bare, bare_side), (*found.operator, ours))
+        yield found
+        if len(found.bare) < rounds:
+            await fleet.clear(f"operator-{number}")
 
 
 async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int = CONNECTIONS) -> Round:
@@ -98,15 +100,18 @@ async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int =
     )
     assert process.stdin
     assert process.stdout
-    await asyncio.to_thread(process.stdout.readline)
-    mark, before = fleet.plane.audit.mark(), reading(fleet.plane)
-    process.stdin.write("go\n")
-    process.stdin.flush()
-    said = await asyncio.to_thread(process.stdout.readline)
-    span = meter.between(before, reading(fleet.plane))
-    process.stdin.close()
-    if process.wait(30) or not said:
-        raise RuntimeError("the bare client has failed")
+    try:
+        await asyncio.to_thread(process.stdout.readline)
+        mark, before = fleet.plane.audit.mark(), reading(fleet.plane)
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        said = await asyncio.to_thread(process.stdout.readline)
+        span = meter.between(before, reading(fleet.plane))
+        process.stdin.close()
+        if process.wait(30) or not said:
+            raise RuntimeError("the bare client has failed")
+    finally:
+        process.kill()
     used = float(said.split()[1])
     return _round(fleet.plane, mark, bare.USER_AGENT, namespace, jobs, used, span)
 
@@ -120,7 +125,7 @@ async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, 
         await asyncio.sleep(1.0)
         mark, used, before = fleet.plane.audit.mark(), running.cpu_seconds(), reading(fleet.plane)
         await release_lease(fleet)
-        await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT)
+        await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT, mark)
         used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.plane))
         await quiet(fleet.plane)
     return _round(fleet.plane, mark, subject.USER_AGENT, namespace, jobs, used, span)

@@ -6,6 +6,7 @@ Speaks as user agent `dtj-bench`, so that the audit log tells these requests fro
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,8 @@ from e2e.cluster.plane import Plane
 USER_AGENT = "dtj-bench"
 AT_ONCE = 16
 POLL_SECONDS = 0.2
+TELL_SECONDS = 15.0
+"""Between two lines that say how far a wait is."""
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
@@ -43,23 +46,22 @@ class Fleet:
         self.plane.namespace(namespace)
         await each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
 
-    async def wait_for_pods(self, namespace: str, count: int, limit: float) -> None:
-        """Until so many pods have been created in the namespace since it was made; costs the server nothing."""
-        seen = Creations(self.plane.audit.path, namespace)
+    async def wait_for_pods(self, namespace: str, count: int, limit: float, mark: int = 0) -> None:
+        """Until so many pods have been created in the namespace since that mark; costs the server nothing."""
+        seen = Creations(self.plane.audit.path, namespace, mark)
 
-        async def reached() -> bool:
-            return seen.count() >= count
+        async def created() -> int:
+            return seen.count()
 
-        await self.until(reached, limit, f"{count} pods in namespace {namespace}")
+        await self.until(created, count, limit, f"pods in namespace {namespace}")
 
     async def wait_for_phase(self, namespace: str, phase: str, count: int, limit: float) -> None:
         """Until so many jobs are in that phase."""
 
-        async def reached() -> bool:
-            phases = [job.get("status", {}).get("phase") async for job in self.jobs(namespace)]
-            return phases.count(phase) >= count
+        async def in_phase() -> int:
+            return [job.get("status", {}).get("phase") async for job in self.jobs(namespace)].count(phase)
 
-        await self.until(reached, limit, f"{count} jobs {phase}", pause=1.0)
+        await self.until(in_phase, count, limit, f"jobs {phase}", pause=1.0)
 
     async def clear(self, namespace: str) -> None:
         """Delete the jobs, services and pods of a namespace, at once."""
@@ -84,23 +86,28 @@ class Fleet:
             await self.client.delete(resource, namespace, metadata["name"], uid=metadata["uid"], grace=0)
 
     async def until(
-        self, condition: Callable[[], Awaitable[bool]], limit: float, what: str, pause: float = POLL_SECONDS
+        self, count: Callable[[], Awaitable[int]], wanted: int, limit: float, what: str, pause: float = POLL_SECONDS
     ) -> None:
-        """Poll; TooSlowError after `limit` seconds."""
-        deadline = time.monotonic() + limit
-        while not await condition():
-            if time.monotonic() > deadline:
-                raise TooSlowError(f"after {limit:.0f} s there are not yet {what}")
+        """Poll until there are so many, and say how far it is; TooSlowError after `limit` seconds."""
+        began = told = time.monotonic()
+        while (found := await count()) < wanted:
+            now = time.monotonic()
+            if now > began + limit:
+                raise TooSlowError(f"after {limit:.0f} s there are {found} of {wanted} {what}")
+            if now > told + TELL_SECONDS:
+                told = now
+                say(f"{found} of {wanted} {what}")
             await asyncio.sleep(pause)
 
 
 class Creations:
     """Follows the audit log: pods created in one namespace."""
 
-    def __init__(self, log: Path, namespace: str) -> None:
+    def __init__(self, log: Path, namespace: str, mark: int = 0) -> None:
+        """`mark`: where in the log to begin, which has hundreds of megabytes in time."""
         self._log = log
         self._namespace = f'"resource":"pods","namespace":"{namespace}"'.encode()
-        self._offset = 0
+        self._offset = mark
         self._rest = b""
         self._found = 0
 
@@ -125,11 +132,11 @@ async def fleet(plane: Plane) -> AsyncIterator[Fleet]:
         await client.create(CRDS, None, crd())
         found = Fleet(plane, client)
 
-        async def established() -> bool:
+        async def established() -> int:
             status = (await client.get(CRDS, None, f"{JOBS.plural}.{JOBS.group}")).get("status") or {}
-            return any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
+            return sum(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or ())
 
-        await found.until(established, 30, "an established CRD", pause=0.05)
+        await found.until(established, 1, 30, "established CRDs", pause=0.05)
         yield found
 
 
@@ -144,3 +151,8 @@ async def each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]], at_on
     async with asyncio.TaskGroup() as group:
         for _ in range(at_once):
             group.create_task(drain())
+
+
+def say(line: str) -> None:
+    """To those who wait."""
+    print(f"· {line}", file=sys.stderr, flush=True)

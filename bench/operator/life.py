@@ -162,10 +162,10 @@ async def churn(fleet: Fleet, jobs: int) -> None:
     mark = fleet.plane.audit.mark()
     await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
 
-    async def replaced() -> bool:
-        return len(list(_latencies(fleet.plane.audit.since(mark), STANDING))) >= jobs
+    async def replaced() -> int:
+        return len(list(_latencies(fleet.plane.audit.since(mark), STANDING)))
 
-    await fleet.until(replaced, LIMIT, f"{jobs} replacements", pause=2.0)
+    await fleet.until(replaced, jobs, LIMIT, "replacements", pause=2.0)
     await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
 
 
@@ -176,7 +176,7 @@ async def start(fleet: Fleet, source: Path, attempt: int) -> float:
     mark = fleet.plane.audit.mark()
     with subject.operator(fleet.plane, source=source) as running:
         await fleet.make(namespace, ["newcomer"])
-        await fleet.wait_for_pods(namespace, load.WORKERS, LIMIT)
+        await fleet.wait_for_pods(namespace, load.WORKERS, LIMIT, mark)
         created = [
             request.at.timestamp()
             for request in _operators(fleet, mark)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-operator.json"
 KEPT = ROOT / "bench" / "results"
+
+
+class Figures:
+    """What a run has found so far. It is on disk after every addition, so that a run that is cut short leaves it."""
+
+    def __init__(self, found: dict[str, Any]) -> None:
+        self.found = found
+
+    def add(self, found: dict[str, Any]) -> None:
+        """Find more; what was known under the same name is replaced."""
+        self.found |= found
+        write(self.found)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Until this is left in peace, `cut_short` says where the run was."""
+        self.add({"cut_short": name})
+        yield
+        del self.found["cut_short"]
+        write(self.found)
 
 
 def write(figures: dict[str, Any]) -> Path:

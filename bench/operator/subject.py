@@ -23,6 +23,14 @@ USER_AGENT = "dtj-operator/"
 READY_LIMIT = 120.0
 STOP_LIMIT = 20.0
 MEGABYTE = 1024 * 1024
+PROGRAM = """
+import sys
+sys.modules["kubernetes"] = None
+from dtj_operator.app.command import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""`python -m dtj_operator` as in its image, where the Kubernetes client of the tests is not installed: wherever kopf
+finds that, it imports it, which takes 10 MB."""
 
 
 @dataclass
@@ -95,7 +103,7 @@ def operator(plane: Plane, *flags: str, source: Path = SOURCE, wrapper: tuple[st
     """
     port = free_port()
     log = plane.directory / f"operator-{port}.log"
-    command = [*wrapper, sys.executable, "-m", "dtj_operator", "run", f"--kubeconfig={plane.kubeconfig}"]
+    command = [*wrapper, sys.executable, "-c", PROGRAM, "run", f"--kubeconfig={plane.kubeconfig}"]
     command += ["--no-progress", "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}", *flags]
     environment = {**os.environ, "PYTHONPATH": str(source)}
     with log.open("wb") as out:

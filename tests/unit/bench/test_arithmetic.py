@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.operator import chart, creation, hour, life, meter
+from bench.operator import chart, creation, hour, life, meter, record
 from bench.operator.creation import Comparison, Round
 from bench.operator.fleet import Creations
 from e2e.cluster.audit import Request
@@ -103,6 +103,24 @@ def test_only_accepted_creations_of_that_namespace_are_counted_and_half_a_line_w
     with log.open("a") as end:
         end.write(whole[40:])
     assert seen.count() == 2
+    assert Creations(log, "here", mark=log.stat().st_size).count() == 0
+
+
+def test_a_run_that_is_cut_short_leaves_what_it_found_and_where_it_was(monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(record, "RESULT", tmp_path / "results" / "bench.json")
+    figures = record.Figures({"jobs": 5})
+    with figures.stage("create"):
+        figures.add({"create_ratio": 0.8})
+    assert record.last() == {"jobs": 5, "create_ratio": 0.8}
+
+    def cut() -> None:
+        with figures.stage("standing"):
+            figures.add({"rss_mb": 90.0})
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        cut()
+    assert record.last() == {"jobs": 5, "create_ratio": 0.8, "cut_short": "standing", "rss_mb": 90.0}
 
 
 def test_growth_compares_the_halves_of_the_hour_and_leaves_the_start_out():
