@@ -1,0 +1,81 @@
+"""Every example, from the manifest to what each of its pods is told, as the trainer reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dtj_operator.api.resource import Job
+from dtj_operator.build.containers import main_container
+from dtj_operator.build.pod import build_pod
+from dtj_trainer import environment
+from dtj_trainer.supervisor.place import Part, dtensor_environment, read_place
+from dtj_trainer.supervisor.settings import parse
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ONE = {"worker-0": Part.ALONE}
+TWO = {"worker-0": Part.MEMBER, "worker-1": Part.MEMBER}
+SERVED = {"chief-0": Part.COORDINATOR, "worker-0": Part.SERVER, "worker-1": Part.SERVER, "ps-0": Part.SERVER}
+EXPECTED: dict[str, tuple[str, dict[str, Part]]] = {
+    "adversarial": ("MultiWorkerMirrored", TWO),
+    "cifar10-multiworker": ("MultiWorkerMirrored", TWO),
+    "ctr-parameter-server": ("ParameterServer", SERVED | {"ps-1": Part.SERVER}),
+    "digits-accumulation": ("MultiWorkerMirrored", TWO),
+    "digits-central-storage": ("CentralStorage", ONE),
+    "digits-evaluator": (
+        "MultiWorkerMirrored",
+        {"chief-0": Part.MEMBER, "worker-0": Part.MEMBER, "evaluator-0": Part.ALONE},
+    ),
+    "digits-mirrored": ("Mirrored", ONE),
+    "digits-mixed-precision": ("OneDevice", ONE),
+    "digits-multiworker": ("MultiWorkerMirrored", TWO),
+    "digits-one-device": ("OneDevice", ONE),
+    "digits-parameter-server": ("ParameterServer", SERVED),
+    "digits-tpu": ("TPU", ONE),
+    "hybrid-dtensor": ("None", TWO),
+    "pipeline-parallel": ("None", ONE),
+    "tutorial": ("MultiWorkerMirrored", TWO),
+}
+"""The strategy of each manifest, and what its pods do."""
+
+
+def pods(name: str) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Arguments and environment of each pod's main container, by role and index."""
+    raw = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    job = Job.parse({**raw, "metadata": {**raw["metadata"], "namespace": "team", "uid": "u1"}})
+    assert not job.problem
+    found = {}
+    for role, replica in job.spec.replica_specs.items():
+        for index in range(replica.replicas):
+            container: dict[str, Any] = main_container(job.spec, build_pod(job, role, index, 0))
+            given = {entry["name"]: entry["value"] for entry in container["env"]}
+            found[f"{role}-{index}"] = container["args"], given
+    return found
+
+
+def test_no_example_is_forgotten():
+    assert {file.stem for file in EXAMPLES.glob("*.yaml")} == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_pods_of_an_example_know_their_program_their_strategy_and_their_part(name: str):
+    strategy, parts = EXPECTED[name]
+    made = pods(name)
+    assert {slot: read_place(given, 9401).part for slot, (_, given) in made.items()} == parts
+    for slot, (arguments, given) in made.items():
+        told = environment.read(given)
+        assert told.strategy["type"] == strategy
+        assert f"{told.role}-{told.index}" == slot
+        program = parse(arguments, given).program
+        assert program is not None
+        assert (EXAMPLES.parent / program.name).is_file()
+
+
+def test_dtensor_is_told_the_addresses_of_both_pods():
+    told = [dtensor_environment(read_place(given, 9401).config) for _, given in pods("hybrid-dtensor").values()]
+    addresses = "hybrid-worker-0.hybrid.team.svc:2222,hybrid-worker-1.hybrid.team.svc:2222"
+    assert [each["DTENSOR_CLIENT_ID"] for each in told] == ["0", "1"]
+    assert [each["DTENSOR_JOBS"] for each in told] == [addresses] * 2
