@@ -45,7 +45,8 @@ def crowded(job: dict[str, Any], name: str, image: str, *arguments: str) -> dict
     """
     varied: dict[str, Any] = json.loads(json.dumps(job))  # one template under several roles becomes several
     varied["metadata"]["name"] = name
-    varied["spec"]["checkpoint"]["persistentVolumeClaim"] = name
+    if "checkpoint" in varied["spec"]:
+        varied["spec"]["checkpoint"]["persistentVolumeClaim"] = name
     for replica in varied["spec"]["replicaSpecs"].values():
         container = replica["template"]["spec"]["containers"][0]
         container["image"] = image
@@ -96,6 +97,14 @@ class Job:
 
     def pods(self) -> list[dict[str, Any]]:
         return self.api.items(core_path(self.namespace, "pods"), labelSelector=f"dtj.dev/job-name={self.name}")
+
+    def pod(self, slot: str) -> dict[str, Any]:
+        """The pod of a role and index, as in `worker-0`."""
+        return self.api.get(core_path(self.namespace, "pods", f"{self.name}-{slot}"))
+
+    def log(self, slot: str) -> str:
+        """What that pod's container has written."""
+        return self.api.text(core_path(self.namespace, "pods", f"{self.name}-{slot}") + "/log")
 
     def delete(self) -> None:
         self.api.delete(jobs_path(self.namespace, self.name))

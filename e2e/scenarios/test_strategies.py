@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from e2e.api import core_path
 from e2e.jobs import Job, crowded, manifest, termination
 from e2e.scenarios.ground import Place, until
 
@@ -35,12 +34,6 @@ class Running:
 
     job: Job
     checkpoints: Path | None
-
-    def pod(self, name: str) -> dict[str, Any]:
-        return next(pod for pod in self.job.pods() if pod["metadata"]["name"] == f"{self.job.name}-{name}")
-
-    def log(self, pod: str) -> str:
-        return self.job.api.text(core_path(self.job.namespace, "pods", f"{self.job.name}-{pod}") + "/log")
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +75,17 @@ def test_parameter_servers_and_their_workers_are_stopped_when_the_chief_is_done(
     running = jobs["digits-parameter-server.yaml"]
     running.job.succeeded(SECONDS)
     until(lambda: len(running.job.pods()) == 1, 30, "only the chief's pod left")
-    assert termination(running.pod("chief-0"))["class"] == "done"
-    assert "dtj: strategy ParameterServer (as the job says), 2 workers and 1 ps, asynchronous" in running.log("chief-0")
+    assert termination(running.job.pod("chief-0"))["class"] == "done"
+    assert "dtj: strategy ParameterServer (as the job says), 2 workers and 1 ps, asynchronous" in running.job.log(
+        "chief-0"
+    )
 
 
 def test_evaluator_evaluates_the_last_checkpoint_and_ends_by_itself(jobs: dict[str, Running]) -> None:
     running = jobs["digits-evaluator.yaml"]
     wanted = running.job.succeeded(SECONDS)["progress"]["metrics"]["val_accuracy"]
-    until(lambda: termination(running.pod("evaluator-0")), 60, "the evaluator ended")
-    told = termination(running.pod("evaluator-0"))
+    until(lambda: termination(running.job.pod("evaluator-0")), 60, "the evaluator ended")
+    told = termination(running.job.pod("evaluator-0"))
     assert (told["class"], told["step"]) == ("done", STEPS)
     assert told["metrics"]["val_accuracy"] == pytest.approx(wanted, abs=1e-6)
 
@@ -99,7 +94,7 @@ def test_plain_script_trains_under_its_own_strategy(jobs: dict[str, Running]) ->
     running = jobs["tutorial.yaml"]
     running.job.succeeded(SECONDS)
     for pod in ("worker-0", "worker-1"):
-        log = running.log(pod)
+        log = running.job.log(pod)
         assert "CollectiveAllReduceStrategy with 2 replicas" in log
         found = re.search(rf"^test accuracy (0\.\d+) after {STEPS} steps$", log, re.MULTILINE)
         assert found is not None, log

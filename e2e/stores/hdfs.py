@@ -1,19 +1,18 @@
-"""HDFS on loopback: one NameNode and one DataNode, ready to serve WebHDFS."""
+"""HDFS on loopback or beside an embedded cluster: one NameNode and one DataNode, ready to serve WebHDFS."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from e2e.cluster import machine
+from e2e.cluster import machine, network
 from e2e.cluster.api import wait_until
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
@@ -22,6 +21,7 @@ from e2e.stores import hadoop
 from e2e.stores.hadoop import Hadoop
 
 READY_LIMIT = 120.0
+WEBHDFS_PORT = 9870
 JVM = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -37,30 +37,48 @@ log4j.appender.out.layout.ConversionPattern=%p %c{1}: %m%n
 """
 
 
+PROBE = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5).read().decode())"
+
+
 @dataclass(frozen=True)
 class Hdfs:
-    """A running file system; `http` is the NameNode's port for WebHDFS."""
+    """Where a file system is: `http` is the NameNode's port for WebHDFS, `enter` the command that runs another one
+    in the network of its servers.
+    """
 
+    address: str
     http: int
+    enter: tuple[str, ...] = ()
 
     def uri(self, path: str) -> str:
         """The hdfs:// URI of an absolute path."""
-        return f"hdfs://127.0.0.1:{self.http}{path}"
+        return f"hdfs://{self.address}:{self.http}{path}"
+
+
+def on_loopback() -> Hdfs:
+    """At a free port."""
+    return Hdfs("127.0.0.1", free_port())
+
+
+def beside(cluster: str) -> Hdfs:
+    """At the address that an embedded cluster's API server has for pods, and WebHDFS's usual port."""
+    inside = f"--net={network.NAMED / network.control_namespace(cluster)}"
+    return Hdfs(network.CONTROL_ADDRESS, WEBHDFS_PORT, ("nsenter", inside))
 
 
 @contextmanager
-def hdfs() -> Iterator[Hdfs]:
-    """A new and empty HDFS on free loopback ports. It ends with this process, however that dies."""
+def hdfs(place: Hdfs) -> Iterator[Hdfs]:
+    """A new and empty HDFS there. It ends with this process, however that dies."""
     programs = hadoop.ensure()
     with ExitStack() as stack:
         host = Machine("hdfs", Path(tempfile.mkdtemp(prefix="dtj-hdfs-", dir="/tmp")))
         stack.callback(machine.end, machine.plain(host))
-        http = _configure(host.directory)
+        _configure(host.directory, place)
         _format(programs, host.directory)
-        host.start("namenode", *_command(programs, host.directory, "namenode.NameNode"))
-        host.start("datanode", *_command(programs, host.directory, "datanode.DataNode"))
-        _wait_ready(host, http)
-        yield Hdfs(http)
+        host.start("namenode", *place.enter, *_command(programs, host.directory, "namenode.NameNode"))
+        host.start("datanode", *place.enter, *_command(programs, host.directory, "datanode.DataNode"))
+        _wait_ready(host, place)
+        yield place
 
 
 def _format(programs: Hadoop, home: Path) -> None:
@@ -76,29 +94,28 @@ def _command(programs: Hadoop, home: Path, name: str, *arguments: str) -> list[s
     return [str(programs.java), *JVM, f"-Dhadoop.home.dir={home}", "-cp", classes, f"{SERVER}.{name}", *arguments]
 
 
-def _configure(home: Path) -> int:
-    """Write Hadoop's configuration; the port of WebHDFS."""
+def _configure(home: Path, place: Hdfs) -> None:
+    """Write Hadoop's configuration."""
     conf = home / "conf"
     for server in ("hdfs", "datanode"):  # resources that the jars leave to the distribution: pages for people
         (conf / "webapps" / server).mkdir(parents=True)
     (conf / "log4j.properties").write_text(LOGGING)
-    http = free_port()
-    _write(conf / "core-site.xml", {"fs.defaultFS": f"hdfs://127.0.0.1:{free_port()}"})
-    nowhere = "127.0.0.1:0"
+    _write(conf / "core-site.xml", {"fs.defaultFS": f"hdfs://{place.address}:{free_port()}"})
+    anywhere = f"{place.address}:0"
     _write(conf / "hdfs-site.xml", {
         "dfs.namenode.name.dir": f"{home}/name",
-        "dfs.namenode.http-address": f"127.0.0.1:{http}",
+        "dfs.namenode.http-address": f"{place.address}:{place.http}",
         "dfs.namenode.safemode.extension": "0",
         "dfs.datanode.data.dir": f"{home}/data",
-        "dfs.datanode.hostname": "127.0.0.1",
-        "dfs.datanode.address": nowhere,
-        "dfs.datanode.ipc.address": nowhere,
-        "dfs.datanode.http.address": nowhere,
+        "dfs.datanode.hostname": place.address,
+        "dfs.datanode.address": anywhere,
+        "dfs.datanode.ipc.address": anywhere,
+        "dfs.datanode.http.address": anywhere,
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",  # the cluster's addresses have no names
         "dfs.datanode.du.reserved": "0",
         "dfs.replication": "1",
         "dfs.permissions.enabled": "false",
     })  # fmt: skip
-    return http
 
 
 def _write(file: Path, properties: Mapping[str, str]) -> None:
@@ -110,17 +127,17 @@ def _write(file: Path, properties: Mapping[str, str]) -> None:
     ET.ElementTree(root).write(file)
 
 
-def _wait_ready(host: Machine, http: int) -> None:
+def _wait_ready(host: Machine, place: Hdfs) -> None:
     """Until the NameNode knows its DataNode and has left safe mode."""
-    question = f"http://127.0.0.1:{http}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+    question = f"http://{place.address}:{place.http}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+    ask = [*place.enter, sys.executable, "-I", "-S", "-c", PROBE, question]
 
     def ready() -> bool:
         host.demand_running()
-        try:
-            with urllib.request.urlopen(question, timeout=5) as answer:
-                (state,) = json.load(answer)["beans"] or [{}]
-        except OSError:
+        answer = subprocess.run(ask, capture_output=True, check=False)
+        if answer.returncode:
             return False
+        (state,) = json.loads(answer.stdout)["beans"] or [{}]
         return bool(state) and state["NumLiveDataNodes"] == 1 and state["FSState"] == "Operational"
 
     log = host.log("datanode")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from e2e.stores.gcs import ObjectStore, object_store
-from e2e.stores.hdfs import Hdfs, hdfs
+from e2e.stores.hdfs import Hdfs, hdfs, on_loopback
 
 
 @pytest.fixture(scope="session")
 def hadoop() -> Iterator[Hdfs]:
     """A NameNode and a DataNode, fetched, cached and started when first asked for."""
-    with hdfs() as running:
+    with hdfs(on_loopback()) as running:
         yield running
 
 

@@ -7,28 +7,14 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import yaml
 
+from e2e.stores.criteo import write_log
 from tests.trainer.loop import launch as launching
 
 pytestmark = pytest.mark.trainer
 EXAMPLES = launching.ROOT / "examples"
-LINES = 2000
-
-
-def write_log(path):
-    """Lines as Criteo's: half of them clicked, which the first kind tells; every seventh field is missing."""
-    rng = np.random.default_rng(0)
-    with path.open("w") as file:
-        for line in range(LINES):
-            label = int(rng.integers(2))
-            numbers = [str(n) for n in rng.poisson(20, 13) - 1]
-            kinds = [f"{kind:08x}" for kind in rng.zipf(1.5, 26) % 2**32]
-            fields = [field if (line + n) % 7 else "" for n, field in enumerate([*numbers, *kinds])]
-            fields[13] = f"{0xCAFE0000 + label:08x}"
-            file.write("\t".join([str(label), *fields]) + "\n")
 
 
 def test_clicks_are_learnt_from_parquet_on_hdfs_with_the_table_on_two_servers(hadoop, tmp_path):

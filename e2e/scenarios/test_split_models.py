@@ -1,0 +1,163 @@
+"""Examples whose model lies in parts, as jobs on the cluster: its table on parameter servers, its layers on a mesh over
+two pods, its stages on the devices of one. The clicks come from a real HDFS that pods know as `namenode`.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from e2e import children
+from e2e.api import core_path
+from e2e.cluster import NodeFaults
+from e2e.jobs import Job, crowded, manifest
+from e2e.scenarios.ground import Place, until
+from e2e.stores.criteo import LINES, write_log
+from e2e.stores.hdfs import Hdfs, beside, hdfs
+from e2e.trainers import Trainer
+
+pytestmark = pytest.mark.e2e
+
+SECONDS = 240
+EPOCHS = 50
+STEPS_PER_EPOCH = LINES // 100
+EVERY_STEPS = 100
+BUCKETS = "--buckets=100"
+MESH = re.compile(r"^loss (\S+) before, (\S+) after 60 steps; a device has \(8, 16\) of \(8, 32\)$", re.MULTILINE)
+
+
+def start(place: Place, body: dict[str, Any], *arguments: str) -> Job:
+    """Under the name that the manifest has: pods of the job keep away from one another by it."""
+    name = body["metadata"]["name"]
+    place.ground.cluster.shared_volume(place.namespace, name)
+    return Job.create(place.ground.api, place.namespace, crowded(body, name, place.ground.trainer_image, *arguments))
+
+
+@pytest.fixture(scope="module")
+def jobs(place: Place) -> Iterator[dict[str, Job]]:
+    """By what is split: `layers`, `stages`, and `table` where the cluster has room for an HDFS that its pods reach."""
+    made = {
+        "layers": start(place, both_pods_to_the_end(manifest("hybrid-dtensor.yaml")), "--steps=60"),
+        "stages": start(place, manifest("pipeline-parallel.yaml"), "--epochs=3"),
+    }
+    cluster = place.ground.cluster
+    logs = cluster.shared_volume(place.namespace, "logs")
+    with ExitStack() as stack:
+        if isinstance(cluster, NodeFaults) and logs is not None:
+            write_log(logs / "train.txt")
+            name_it(place, stack.enter_context(hdfs(beside(cluster.name))))
+            convert(place)
+            made["table"] = start(place, clicks(), f"--epochs={EPOCHS}", "--batch=100", "--rate=0.2")
+        yield made
+
+
+def both_pods_to_the_end(body: dict[str, Any]) -> dict[str, Any]:
+    """The job where no pod is stopped because the first one is done."""
+    body["spec"]["successPolicy"] = {"type": "AllWorkers"}
+    return body
+
+
+def name_it(place: Place, store: Hdfs) -> None:
+    """A service `namenode` in front of what is no pod."""
+    api, namespace = place.ground.api, place.namespace
+    port = {"name": "http", "port": store.http}
+    api.post(core_path(namespace, "services"), {
+        "metadata": {"name": "namenode"}, "spec": {"clusterIP": "None", "ports": [port]},
+    })  # fmt: skip
+    api.post(f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices", {
+        "metadata": {"name": "namenode", "labels": {"kubernetes.io/service-name": "namenode"}},
+        "addressType": "IPv4", "endpoints": [{"addresses": [store.address]}], "ports": [port],
+    })  # fmt: skip
+
+
+def convert(place: Place) -> None:
+    """The log on the claim `logs` → Parquet on HDFS, in a pod of the trainer's image."""
+    api, pods = place.ground.api, core_path(place.namespace, "pods")
+    api.post(pods, {
+        "metadata": {"name": "convert"},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{
+                "name": "convert", "image": place.ground.trainer_image, "imagePullPolicy": "IfNotPresent",
+                "command": ["python", "examples/ctr.py", BUCKETS, "convert", "/logs/train.txt", "hdfs://namenode/clicks"],
+                "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
+            }],
+            "volumes": [{"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}],
+        },
+    })  # fmt: skip
+
+    def phase() -> str:
+        return str(api.get(f"{pods}/convert")["status"].get("phase"))
+
+    until(lambda: phase() in {"Succeeded", "Failed"}, 120, "the log converted")
+    assert phase() == "Succeeded", api.text(f"{pods}/convert/log")
+
+
+def clicks() -> dict[str, Any]:
+    """The click example with a small table and many checkpoints."""
+    body = manifest("ctr-parameter-server.yaml")
+    body["spec"]["strategy"]["variablePartitioner"]["minShardBytes"] = 1024
+    body["spec"]["checkpoint"]["everySteps"] = EVERY_STEPS
+    container = body["spec"]["replicaSpecs"]["chief"]["template"]["spec"]["containers"][0]  # the same in all roles
+    container["args"].insert(1, BUCKETS)
+    return body
+
+
+def test_stages_on_four_devices_of_a_pod_train(jobs: dict[str, Job]) -> None:
+    status = jobs["stages"].succeeded(SECONDS)
+    assert status["progress"]["metrics"]["accuracy"] > 0.7
+    log = jobs["stages"].log("worker-0")
+    assert "on device:CPU:0, device:CPU:1, device:CPU:2, device:CPU:3" in log
+
+
+def test_a_mesh_over_two_pods_trains(jobs: dict[str, Job]) -> None:
+    job = jobs["layers"]
+    job.succeeded(SECONDS)
+    pods = job.pods()
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == len(pods) == 2
+    for slot in ("worker-0", "worker-1"):
+        log = job.log(slot)
+        said = MESH.search(log)
+        assert said, log
+        assert float(said[2]) < float(said[1]) / 2
+
+
+def test_clicks_are_learnt_through_the_loss_of_a_worker_and_of_a_parameter_server(
+    place: Place, jobs: dict[str, Job]
+) -> None:
+    """A worker is back without the chief's doing; a lost ps costs the steps since the last checkpoint."""
+    if "table" not in jobs:
+        pytest.skip("only the embedded cluster has room for an HDFS that its pods reach")
+    job = jobs["table"]
+
+    until(lambda: len(job.pods()) == 5, 60, "five pods")
+    pods = {slot: job.pod(slot) for slot in ("chief-0", "worker-1", "ps-0")}
+    trainers = {
+        slot: Trainer(job.api, job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"])
+        for slot, pod in pods.items()
+    }
+
+    def says(slot: str, key: str) -> int:
+        return int((trainers[slot].status() or {}).get(key) or 0)
+
+    until(lambda: says("chief-0", "step") > 0, SECONDS, "a step of the clicks")
+    children.kill_training(place.ground.cluster, pods["worker-1"])
+    until(lambda: says("worker-1", "restarts") == 1, 60, "worker 1 started again")
+    assert says("chief-0", "restarts") == 0
+    until(lambda: says("chief-0", "lastCheckpointStep") > 0, 60, "a checkpoint of the clicks")
+    children.kill_training(place.ground.cluster, pods["ps-0"])
+    until(lambda: says("chief-0", "restarts") > 0, 60, "the chief noticed the lost ps")
+
+    status = job.succeeded(SECONDS)
+    assert status["strategy"]["type"] == "ParameterServer"
+    assert status["restarts"]["total"] == 0
+    log = job.log("chief-0")
+    *_, again = log.rpartition("starting again in place")
+    assert int(re.findall(r"^dtj: step (\d+)/", again, re.MULTILINE)[0]) > EVERY_STEPS
+    told = re.findall(
+        rf"^loss (\S+) after {EPOCHS * STEPS_PER_EPOCH} steps; the table lies on ps 0, ps 1$", again, re.MULTILINE
+    )
+    assert told, log
+    assert float(told[0]) < 0.4
