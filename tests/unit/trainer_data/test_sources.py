@@ -1,6 +1,7 @@
 """Files as blocks of examples, and the one sentence for whatever is wrong with them."""
 
 import pickle
+import socket
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +9,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from dtj_trainer import data
-from dtj_trainer.data import files, records, text
+from dtj_trainer.data import files, records, text, webhdfs
 from dtj_trainer.data.read_ahead import Places, chunks
 from dtj_trainer.errors import PreflightFailed
 from tests.trainer.data import tfrecords
@@ -96,6 +97,16 @@ def test_hdfs_goes_through_webhdfs():
     assert files.by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
     assert files.by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
     assert files.by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
+
+
+def test_an_hdfs_that_is_silent_or_away_is_told_of_in_one_sentence(monkeypatch):
+    monkeypatch.setattr(webhdfs, "SILENCE_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(PreflightFailed, match=f"the service that holds hdfs://127.0.0.1:{port}/a does not answer"):
+            data.parquet(f"hdfs://127.0.0.1:{port}/a")
+    with pytest.raises(PreflightFailed, match="does not answer; check its address and that it runs"):
+        data.parquet(f"hdfs://127.0.0.1:{port}/b")
 
 
 WRONG = {

@@ -101,7 +101,7 @@ def reading(name: str) -> Iterator[None]:
     except ImportError as error:
         raise PreflightFailed(f"{name} cannot be read without a driver ({_first_line(error)})") from error
     except Exception as error:
-        if "ConnectionError" in type(error).__name__:  # of requests, urllib3, botocore, aiohttp alike
+        if any(word in type(error).__name__ for word in ("ConnectionError", "Timeout")):  # requests, botocore, aiohttp
             raise PreflightFailed(
                 f"the service that holds {name} does not answer; check its address and that it runs"
             ) from error
@@ -164,7 +164,12 @@ def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
         return ArrowFSWrapper(fs.GcsFileSystem(**{"retry_time_limit": RETRIES, **storage})), path
     if scheme in {"s3", "s3a"}:
         return ArrowFSWrapper(fs.S3FileSystem(**storage)), path
-    return fsspec.core.url_to_fs(by_webhdfs(uri), **storage)
+    if scheme in {"hdfs", "webhdfs"}:
+        from dtj_trainer.data.webhdfs import WebHdfs
+
+        parts = urlsplit(by_webhdfs(uri))
+        return WebHdfs(**{"host": parts.hostname, "port": parts.port, "user": parts.username, **storage}), parts.path
+    return fsspec.core.url_to_fs(uri, **storage)
 
 
 def _name(uri: str, path: str) -> str:
