@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from dtj_operator.api.model import WireModel
 
@@ -33,7 +33,16 @@ class _Container(WireModel):
     volume_mounts: list[_Mount] | None = None
 
 
+class _NodeAffinity(WireModel):
+    preferred: list[dict[str, Any]] | None = Field(None, alias="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class _Affinity(WireModel):
+    node_affinity: _NodeAffinity | None = None
+
+
 class _PodSpec(WireModel):
+    affinity: _Affinity | None = None
     containers: list[_Container] | None = None
     restart_policy: str | None = None
     volumes: list[dict[str, Any]] | None = None

@@ -185,6 +185,10 @@ class Draft:
             self.check_at(given_up)
         return self.now >= given_up
 
+    def lost_nodes(self) -> tuple[str, ...]:
+        """Nodes of this job's pods that have been given up."""
+        return tuple(sorted({pod.node for pod in self.snapshot.pods if pod.node and self.node_lost(pod)}))
+
     def current(self, slot: Slot) -> Pod | None:
         """The pod of the slot, unless it is one of ours to replace."""
         pod, record = self.pods.get(slot), self.slots.get(slot)

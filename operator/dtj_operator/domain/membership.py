@@ -29,11 +29,13 @@ def membership(draft: Draft) -> None:
     for slot in sorted(surplus, key=lambda s: s.index, reverse=True):
         if draft.pods[slot].phase != "Succeeded":
             draft.remove(draft.pods[slot])
-    for slot, record in draft.slots.items():
-        if slot in draft.completed:
-            continue
-        if _vacant(draft, slot, record) and service_stands and not draft.held:
-            _create(draft, slot)
+    vacant = [
+        slot for slot, record in draft.slots.items() if slot not in draft.completed and _vacant(draft, slot, record)
+    ]
+    if vacant and service_stands and not draft.held:
+        avoid = draft.lost_nodes()
+        for slot in vacant:
+            _create(draft, slot, avoid)
 
 
 def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
@@ -44,11 +46,11 @@ def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
     return draft.current(slot) is None and draft.remove(pod)
 
 
-def _create(draft: Draft, slot: Slot) -> None:
+def _create(draft: Draft, slot: Slot, avoid: tuple[str, ...]) -> None:
     name = draft.pod_name(slot)
     if name in draft.others or not _may_try(draft, name):
         return
-    draft.actions.append(CreatePod(slot.role, slot.index, draft.slots[slot].attempt))
+    draft.actions.append(CreatePod(slot.role, slot.index, draft.slots[slot].attempt, avoid))
 
 
 def _service(draft: Draft) -> bool:

@@ -30,6 +30,8 @@ class CreatePod:
     role: str
     index: int
     attempt: int
+    avoid: tuple[str, ...] = ()
+    """Nodes that are given up, which the scheduler may not know yet."""
 
 
 @dataclass(frozen=True, slots=True)

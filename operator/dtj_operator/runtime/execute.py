@@ -10,6 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
+from dtj_operator.build.placement import away_from
 from dtj_operator.build.pod import build_pod
 from dtj_operator.build.service import build_service
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
@@ -122,6 +123,8 @@ class Executor:
         async def create(action: CreatePod) -> bool:
             nonlocal refused
             body = build_pod(job, action.role, action.index, action.attempt)
+            if action.avoid:
+                body = away_from(body, action.avoid)
             name = body["metadata"]["name"]
             if refused:
                 return False

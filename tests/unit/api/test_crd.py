@@ -90,6 +90,7 @@ def test_a_spec_that_cannot_be_read_is_said_and_not_acted_upon():
         ("metadata", {"labels": "a=b"}),
         ("spec", {"volumes": "data"}),
         ("spec", {"restartPolicy": {}}),
+        ("spec", {"affinity": {"nodeAffinity": "here"}}),
         ("spec", {"containers": [{"name": "a", "image": "b", "ports": [80]}]}),
         ("spec", {"containers": [{"name": "a", "image": "b", "resources": []}]}),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dtj_operator.domain.plan import CreatePod
 from dtj_operator.domain.snapshot import TroubleKind
 from tests.support.world import Change, failed, job, not_ready, pending, ready, restarted, template, terminating, told
 
@@ -37,6 +38,14 @@ def test_a_pod_that_the_taint_manager_deletes_on_a_silent_node_is_replaced_by_fo
 def test_a_pod_that_is_not_ready_for_its_own_reasons_is_no_lost_node():
     world = job(worker=2).running().pod("worker", 1, not_ready()).settle()
     assert world.later(3600).act().creates == []
+
+
+def test_what_replaces_a_lost_pod_is_wished_elsewhere_and_all_other_pods_anywhere():
+    world = job(worker=2)
+    assert {action.avoid for action in world.decide().plan.actions if isinstance(action, CreatePod)} == {()}
+    node = world.running().node_of("worker", 1)
+    outcome = world.lose(node).act()
+    assert [action.avoid for action in outcome.plan.actions if isinstance(action, CreatePod)] == [(node,)]
 
 
 # Restarts by the kubelet
