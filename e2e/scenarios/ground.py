@@ -15,6 +15,8 @@ from e2e.recovery import Recovery, recovery
 from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
 
 SLEEP = "import signal; signal.sigwait({signal.SIGTERM})"
+WAIT = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\nwhile True: signal.pause()"
+"""Runs until it is told to end, and says then that its work is not done."""
 
 Record = Callable[[str, object], None]
 """pytest's `record_property`: a figure that goes into build/results/e2e.json beside the scenario's result."""
@@ -54,6 +56,25 @@ class Place:
         container = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
         container |= {"command": ["python3", "-c", SLEEP], "args": []}
         del container["readinessProbe"]
+        return Job.create(self.ground.api, self.namespace, body)
+
+    def small(self, name: str, program: str = WAIT, **spec: Any) -> Job:
+        """A job whose pods only run a line of Python, without supervisor and TensorFlow: one worker unless `workers`
+        says more. `image` and `resources` are the container's; all else goes into the job's spec.
+        """
+        container = {
+            "name": "main",
+            "image": spec.pop("image", self.ground.trainer_image),
+            "command": ["python3", "-c", program],
+            "resources": spec.pop("resources", {}),
+        }
+        worker = {"replicas": spec.pop("workers", 1), "template": {"spec": {"containers": [container]}}}
+        body = {
+            "apiVersion": "dtj.dev/v1alpha1",
+            "kind": "DistributedTrainingJob",
+            "metadata": {"name": name},
+            "spec": {"replicaSpecs": {"worker": worker}, **spec},
+        }
         return Job.create(self.ground.api, self.namespace, body)
 
     def watch(self, job: Job) -> Watcher:

@@ -1,0 +1,47 @@
+"""docs/behaviours.md names the test of each behaviour; the tests are there."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "behaviours.md").read_text()
+ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
+LATER = "55"
+"""The one that is for a later step."""
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """(file, test) of all in the last column; where the file is left out it is the one before."""
+    for row in ROWS:
+        file = ""
+        for place, test in re.findall(r"([\w/]+\.py)?(?:::(\w+))?", row[-1]):
+            if place or test:
+                file = place or file
+                yield file, test
+
+
+def defined(file: str) -> set[str]:
+    """What a module binds at its top."""
+    place = ROOT / file if file.startswith("e2e/") else ROOT / "tests" / file
+    names: set[str] = set()
+    for node in ast.parse(place.read_text()).body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.Assign():
+                names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_every_test_that_is_named_exists():
+    assert len(list(named())) > 60
+    assert [f"{file}::{test}" for file, test in named() if test and test not in defined(file)] == []
+    assert [file for file, test in named() if not test and not defined(file)] == []
+
+
+def test_all_sixty_are_there_in_their_order_and_each_has_a_test():
+    numbered = [row for row in ROWS if re.fullmatch(r"[\d, ]+", row[0])]
+    assert [int(number) for row in numbered for number in row[0].split(",")] == list(range(1, 61))
+    assert [row[0] for row in numbered if "::" not in row[-1]] == [LATER]
