@@ -52,6 +52,12 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+def peak_megabytes(pid: int) -> float:
+    """The most memory that a running process has had, shared pages included."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
 def checkpoint(directory: Path, **settings: Any) -> dict[str, str]:
     """The environment of a job with checkpoints."""
     return {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySeconds": 0, **settings})}
@@ -92,6 +98,10 @@ class Nursery:
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return Born(int(self._process.stdout.readline()), output)
+
+    def megabytes(self) -> float:
+        """What a process has in memory that has imported TensorFlow and done nothing."""
+        return peak_megabytes(self._process.pid)
 
     def close(self) -> None:
         assert self._process.stdin is not None

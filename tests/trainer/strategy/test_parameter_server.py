@@ -140,6 +140,23 @@ def test_a_table_is_split_over_two_ps_and_keras_3_refuses_to_be():
     assert said["fit"]["dataset"].startswith("Keras 3 cannot train partitioned variables; ")
 
 
+def test_a_large_table_is_in_the_memory_of_the_ps_and_of_nobody_else(tmp_path):
+    """Made, trained and saved; memory beyond what a process has that has only imported TensorFlow."""
+    strategy = {"type": "ParameterServer", "variablePartitioner": {"type": "MinSize", "maxShards": 2}}
+    environment = {"DTJ_STRATEGY": json.dumps(strategy), **launching.checkpoint(tmp_path, everySteps=20)}
+    with plain_processes(SIZE, "large_table.py", environment) as born:
+        told = launching.finish(born["chief", 0]).said
+        peak = {task: launching.peak_megabytes(process.pid) for task, process in born.items() if task != ("chief", 0)}
+    for large in tmp_path.glob("ckpt-*"):  # pytest keeps the rest
+        large.unlink()
+    base = launching.nursery().megabytes()
+    table = told["megabytes"]
+    assert told["shards"] == 2
+    assert told["peak"] - base < table / 2
+    for (role, _), megabytes in peak.items():
+        assert (megabytes - base < table / 2) == (role == "worker")
+
+
 def test_a_frozen_worker_is_named_by_the_chief_after_its_stall_time():
     environment = {"TEST_EPOCHS": "4000", "DTJ_STALL_SECONDS": "2"}
     with plain_processes({"ps": 1, "worker": 2, "chief": 1}, "servers.py", environment) as born:

@@ -62,6 +62,24 @@ def test_a_chief_that_was_cut_off_writes_nothing_once_its_successor_has_begun(la
     assert files(directory) == before
 
 
+def test_a_chief_that_trains_on_without_a_network_stops_once_its_successor_has_begun(launch: Launcher, tmp_path: Path):
+    old = launch.start("training.py", "100000", environment=job(tmp_path))
+    until((tmp_path / "checkpoint").exists, "no checkpoint")
+    new = launch.start("training.py", "100000", environment=job(tmp_path, attempt=1))
+    assert old.wait() == 75, old.log
+    assert old.termination()["class"] == "fenced"
+    last = saved_step(tmp_path)
+    until(lambda: saved_step(tmp_path) > last, "the successor saves nothing")
+    new.process.terminate()
+    assert new.wait() == 42, new.log
+    assert json.loads((tmp_path / "owner.json").read_text())["attempt"] == 1
+    assert saved_step(tmp_path) == new.termination()["checkpointStep"]
+
+
+def saved_step(directory: Path) -> int:
+    return int(json.loads((directory / "job.json").read_text())["step"])
+
+
 def test_steps_are_profiled_that_a_flag_names_or_somebody_asks_for(launch: Launcher, tmp_path: Path):
     pod = launch.start("--profile-steps", "3:5", "training.py", "100000", environment=job(tmp_path))
     until(lambda: len(profiles(tmp_path)) == 1, "no profile of the flag's steps")
