@@ -122,7 +122,7 @@ async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, 
     await hold_lease(fleet)
     with subject.operator(fleet.plane, source=source, wrapper=wrapper) as running:
         running.wait_ready()
-        await asyncio.sleep(1.0)
+        await running.come_to_rest()
         mark, used, before = fleet.plane.audit.mark(), running.cpu_seconds(), reading(fleet.plane)
         await release_lease(fleet)
         await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT, mark)

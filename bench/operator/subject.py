@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 from bench.operator import meter
@@ -22,6 +24,9 @@ SOURCE = ROOT / "operator"
 USER_AGENT = "dtj-operator/"
 READY_LIMIT = 120.0
 STOP_LIMIT = 20.0
+LOOK_SECONDS = 1.0
+AT_REST = 0.05
+"""So much of one core is next to nothing."""
 MEGABYTE = 1024 * 1024
 PROGRAM = """
 import sys
@@ -52,6 +57,13 @@ class Subject:
                 raise RuntimeError(f"the operator has not become ready: {self.log.read_text()[-1500:]}")
             time.sleep(0.02)
         return time.time() - self.spawned_at
+
+    async def come_to_rest(self) -> None:
+        """Until it does next to nothing: kopf goes on unpacking what it has listed when all of it is long known."""
+        before, used = -inf, self.cpu_seconds()
+        while used - before > AT_REST * LOOK_SECONDS:
+            await asyncio.sleep(LOOK_SECONDS)
+            before, used = used, self.cpu_seconds()
 
     def rss_mb(self) -> float:
         """Resident memory now, in MB of 2**20 bytes."""
