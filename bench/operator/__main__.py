@@ -30,6 +30,8 @@ def main() -> None:
     figures.add(machine() | {"kubernetes": binaries.KUBERNETES})
     try:
         asyncio.run(_measure(options, figures))
+    except asyncio.CancelledError:
+        say("ended by SIGTERM")
     except TimeoutError:
         say(f"{options.minutes:g} minutes are over: give it more (--minutes), or fewer --jobs, --rounds, --churn")
     finally:
