@@ -31,6 +31,8 @@ _NOISE = re.compile(
     r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$"
     r"|defined at )"
 )
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_KERAS_ARGUMENTS = "\nArguments received by "
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 
 
@@ -118,9 +120,9 @@ def _chain(exc: BaseException) -> list[BaseException]:
 
 
 def _text(exc: BaseException) -> str:
-    """The words of an exception without the stacks that TensorFlow puts into them."""
-    words = getattr(exc, "message", None) or str(exc)
-    lines = [line.strip() for line in str(words).splitlines() if line.strip()]
+    """The words of an exception without TensorFlow's stacks, and without Keras' colours and list of arguments."""
+    words = _COLOUR.sub("", str(getattr(exc, "message", None) or exc)).partition(_KERAS_ARGUMENTS)[0]
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
     return " ".join(line for line in lines if not _NOISE.match(line))
 
 
