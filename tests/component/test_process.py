@@ -87,6 +87,7 @@ async def test_it_works_is_ready_shows_metrics_and_leaves_with_0_on_sigterm(api_
         (["run"], {}, "no cluster to talk to: set KUBECONFIG or --kubeconfig"),
         (["run"], {"DTJ_OPERATOR_WORKERS": "none"}, "(DTJ_OPERATOR_WORKERS) is 'none': give a number of at least 1"),
         (["run", "--frobnicate"], {}, "unrecognized arguments: --frobnicate"),
+        ([], {}, "say what to do: dtj-operator run, or dtj-operator crd"),
     ],
 )
 async def test_misconfiguration_ends_with_one_sentence(arguments, environment, words):

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             return _print_crd()
         if options.command != "run":
             parser().print_help(sys.stderr)
-            return MISUSED
+            return _say("say what to do: dtj-operator run, or dtj-operator crd", MISUSED)
         settings = settings_from(options, environment)
     except SettingsProblem as problem:
         return _say(str(problem), MISUSED)
