@@ -80,6 +80,17 @@ async def test_what_the_success_pod_says_stands_in_the_status_and_is_asked_twice
             assert len(asked) == 1
 
 
+async def test_values_without_sense_are_left_out_and_the_others_taken(api_server, kubelet):
+    async with operating(api_server, progress=True):
+        api_server.create(JOBS, job())
+        nonsense = {"totalSteps": 2**63, "loss": "high", "metrics": {"accuracy": 0.9, "note": None}}
+        async with trainer(api_server, said(api_server, **nonsense)):
+            await until(lambda: bool(status(api_server).get("progress")))
+            found = status(api_server)["progress"]
+            assert found.pop("updatedAt")
+            assert found == {"step": 120, "metrics": {"accuracy": 0.9}}
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -118,6 +118,10 @@ REFUSED = {
         manifest(replicaSpecs={"ps": role(), "worker": role()}),
         "strategy.type to None",
     ),
+    "ps under Auto with no chief pod": (
+        manifest(replicaSpecs={"chief": role(0), "ps": role(), "worker": role()}),
+        "strategy.type to None",
+    ),
     "a template without containers": (
         manifest(replicaSpecs={"worker": {"template": {"spec": {}}}}),
         "has no container",

@@ -77,7 +77,7 @@ SPEC_RULES = (
         ".strategy.type",
     ),
     Rule(
-        f"{_TYPE} != 'Auto' || !({_has('ps')}) || ({_has('chief')} && {_has('worker')})",
+        f"{_TYPE} != 'Auto' || !({_has('ps')}) || ({_count('chief')} > 0 && {_has('worker')})",
         "With ps replicas Auto means ParameterServer, which needs a chief and workers: add the "
         "missing role, or set strategy.type to None for an image that does it all itself.",
         ".replicaSpecs",

@@ -150,6 +150,7 @@ class EvaluatorRestart(WireModel):
     uid: str = Field("", description="UID of the pod that failed; empty if it had vanished.")
     consecutive: int = Field(0, description="Failures in a row.")
     due: Instant | None = Field(None, description="When it is replaced; not set once it was.")
+    stays: bool = Field(False, description="Whether it is not replaced at all, as under restartPolicy Never.")
 
 
 class Ledger(WireModel):

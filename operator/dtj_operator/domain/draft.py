@@ -195,7 +195,7 @@ class Draft:
         if pod is None or record is None or pod.attempt < record.attempt:
             return None
         replaced = self.evaluators.get(slot.index) if slot.role is Role.EVALUATOR else None
-        if replaced and replaced.due is None and replaced.uid == pod.uid:
+        if replaced and replaced.due is None and replaced.uid == pod.uid and not replaced.stays:
             return None
         return pod
 

@@ -28,8 +28,11 @@ def evaluators(draft: Draft) -> None:
             continue
         failure = failure_in(draft, slot)
         never = draft.restart_policy(slot) is RestartPolicy.NEVER
-        if failure is not None and (failure.evidence or not never):
-            _take_in(draft, slot, failure)
+        if failure is not None:
+            if failure.evidence or not never:
+                _take_in(draft, slot, failure)
+            else:
+                _leave(draft, slot, failure)
         _act_when_due(draft, slot)
 
 
@@ -48,6 +51,18 @@ def _take_in(draft: Draft, slot: Slot, failure: Failure) -> None:
     draft.evaluators[slot.index] = EvaluatorRestart(
         index=slot.index, uid=pod.uid if pod else "", consecutive=row + 1, due=draft.now + wait
     )
+    _announce(draft, slot, failure)
+
+
+def _leave(draft: Draft, slot: Slot, failure: Failure) -> None:
+    """Under Never the failed pod stays, which is said once."""
+    uid, known = draft.pods[slot].uid, draft.evaluators.get(slot.index)
+    if known is None or known.uid != uid:
+        draft.evaluators[slot.index] = EvaluatorRestart(index=slot.index, uid=uid, stays=True)
+        _announce(draft, slot, failure)
+
+
+def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
     draft.warn(
         EventReason.POD_FAILED,

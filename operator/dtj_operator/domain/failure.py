@@ -6,10 +6,9 @@ to bottom.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtj_operator.api.contract import (
     EXIT_KILLED,
@@ -20,6 +19,7 @@ from dtj_operator.api.contract import (
 )
 from dtj_operator.api.names import Cause
 from dtj_operator.domain.exits import ABORTED, FIRST_SIGNAL, SEGMENTATION_FAULT
+from dtj_operator.domain.testimony import decoded, whole, writable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -34,8 +34,21 @@ NODE_LOSS_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 EVICTION_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "TerminationByKubelet"})
 EVICTION_REASONS = frozenset({"Evicted", "Shutdown", "Terminated"})
 REJECTION_REASONS = frozenset(
-    {"UnexpectedAdmissionError", "NodeAffinity", "TopologyAffinityError", "PodOSNotSupported"}
+    {
+        "InvalidNodeInfo",
+        "NodeAffinity",
+        "NodeName",
+        "NodePorts",
+        "NodeShutdown",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        "TaintToleration",
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "UnexpectedPredicateFailureType",
+    }
 )
+"""Why a kubelet does not admit a pod that another might: its predicates, and the state of its node."""
 OUT_OF_RESOURCE = "OutOf"
 """The kubelet's OutOfcpu, OutOfmemory, OutOfpods, OutOfnvidia.com/gpu …"""
 
@@ -100,8 +113,8 @@ class Failure:
     @property
     def words(self) -> str:
         """What the pod said last, short enough for people."""
-        text = str(_decoded(self.message).get("message") or "") or self.message
-        line = " ".join(text.split())
+        text = str(decoded(self.message).get("message") or "") or self.message
+        line = " ".join(writable(text).split())
         return line if len(line) <= MESSAGE_KEPT else line[: MESSAGE_KEPT - 1] + "…"
 
 
@@ -135,8 +148,7 @@ def succeeded(pod: Pod, main: str) -> bool:
 def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
     """The facts of a pod that has failed or is being taken away."""
     message = end.message if end else pod.message
-    told = _decoded(message)
-    step = told.get("step")
+    told = decoded(message)
     # A kubelet that came back may know no container any more; Succeeded still means that all ended with 0.
     code = 0 if pod.phase == "Succeeded" else None
     return Failure(
@@ -149,7 +161,7 @@ def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
         deleted=pod.deleted_at is not None,
         node_lost=node_lost,
         node=pod.node,
-        step=step if isinstance(step, int) else 0,
+        step=whole(told.get("step")) or 0,
         at=end.finished_at if end else None,
     )
 
@@ -229,14 +241,3 @@ def _named(pod: Pod, name: str) -> Container | None:
         if container.name == name:
             return container
     return None
-
-
-def _decoded(message: str) -> dict[str, Any]:
-    """The termination message of our trainer; empty for anybody else's."""
-    if not message.startswith("{"):
-        return {}
-    try:
-        told = json.loads(message)
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}

@@ -46,7 +46,8 @@ def restarted_in_place(draft: Draft) -> Verdict | None:
 
 
 def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
-    told = describe_root(draft, root)
+    if root.exit_code:
+        draft.warn(EventReason.POD_FAILED, f"{describe_root(draft, root)}; the kubelet restarts it in place.")
     most = FREE_IN_A_ROW + draft.spec.failure_policy.max_restarts + 1
     for _ in range(min(times, most)):
         judged = judge(draft, root, set())
@@ -54,8 +55,6 @@ def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
             return fail_job(draft, judged.fails, judged.message)
         tally(draft, judged, root)
     draft.last_incident = last_incident(root, time=root.at, action=IN_PLACE)
-    if root.exit_code:
-        draft.warn(EventReason.POD_FAILED, f"{told}; the kubelet restarts it in place.")
     return None
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.status import Progress
 from dtj_operator.domain.failure import ended
+from dtj_operator.domain.testimony import decoded, real, whole, writable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,19 +34,13 @@ def final_progress(draft: Draft, slot: Slot) -> Progress | None:
     """The last values from the termination message of the pod that ended the job."""
     pod = draft.pods.get(slot)
     end = ended(pod, draft.main(slot)) if pod else None
-    told = _decoded(end.message) if end else {}
+    told = decoded(end.message) if end else {}
     known = draft.progress or Progress()
-    values: dict[str, Any] = {}
-    if type(told.get("step")) is int:
-        values["step"] = told["step"]
-    if type(told.get("checkpointStep")) is int:
-        values["last_checkpoint_step"] = told["checkpointStep"]
-    if isinstance(told.get("metrics"), dict):
-        values["metrics"] = {
-            str(name)[:63]: float(value)
-            for name, value in list(told["metrics"].items())[:METRICS_KEPT]
-            if _finite(value)
-        }
+    values = _said(
+        step=whole(told.get("step")),
+        last_checkpoint_step=whole(told.get("checkpointStep")),
+        metrics=_metrics(told.get("metrics")),
+    )
     if not values:
         return draft.progress
     values["updated_at"] = (end.finished_at if end else None) or draft.now
@@ -57,21 +50,12 @@ def final_progress(draft: Draft, slot: Slot) -> Progress | None:
 def read_progress(answer: dict[str, Any], now: datetime) -> Progress | None:
     """What a pod's /status says, as status keeps it; None when it says nothing of use.
 
-    Values of the wrong type and numbers that are not finite are left out: the pod belongs to
-    the user, and nothing it says may break the job's status.
+    Values of the wrong type and numbers that are not finite are left out.
     """
-    whole = {name: answer.get(name) for name in ("step", "totalSteps", "lastCheckpointStep")}
-    real = ("epoch", "stepsPerSecond", "examplesPerSecond", "loss")
-    values: dict[str, Any] = {name: value for name, value in whole.items() if type(value) is int and 0 <= value < 2**53}
-    values |= {name: float(answer[name]) for name in real if _finite(answer.get(name))}
-    metrics = answer.get("metrics")
-    if isinstance(metrics, dict):
-        values["metrics"] = {
-            str(name)[:63]: float(value) for name, value in list(metrics.items())[:METRICS_KEPT] if _finite(value)
-        }
-    if not values:
-        return None
-    return Progress.model_validate(values | {"updatedAt": now})
+    wholes = {name: whole(answer.get(name)) for name in ("step", "totalSteps", "lastCheckpointStep")}
+    reals = {name: real(answer.get(name)) for name in ("epoch", "stepsPerSecond", "examplesPerSecond", "loss")}
+    values = _said(**wholes, **reals, metrics=_metrics(answer.get("metrics")))
+    return Progress.model_validate(values | {"updatedAt": now}) if values else None
 
 
 def highest_step(draft: Draft) -> int:
@@ -79,13 +63,12 @@ def highest_step(draft: Draft) -> int:
     return (draft.progress.step or 0) if draft.progress else 0
 
 
-def _finite(value: object) -> bool:
-    return type(value) in {int, float} and math.isfinite(float(value))  # type: ignore[arg-type]
+def _said(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def _decoded(message: str) -> dict[str, Any]:
-    try:
-        told = json.loads(message) if message.startswith("{") else {}
-    except ValueError:
-        return {}
-    return told if isinstance(told, dict) else {}
+def _metrics(told: object) -> dict[str, float] | None:
+    if not isinstance(told, dict):
+        return None
+    read = ((writable(str(name)[:63]), real(value)) for name, value in list(told.items())[:METRICS_KEPT])
+    return {name: value for name, value in read if value is not None}

@@ -48,7 +48,6 @@ def succeeded(draft: Draft) -> Verdict | None:
         who = draft.pod_name(first)
     if not all(slot in draft.completed for slot in needed):
         return None
-    draft.progress = final_progress(draft, first)
     end_job(draft, ConditionType.SUCCEEDED, reason, f"The job succeeded: {who} ended with code 0.")
     return Verdict.SETTLED
 
@@ -69,6 +68,9 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
     draft.incident = None
     draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
     draft.message = message
+    first = success_slot(draft)
+    if first is not None:
+        draft.progress = final_progress(draft, first)
     if kind is ConditionType.SUCCEEDED:
         draft.note(EventReason.SUCCEEDED, message)
     else:

@@ -29,7 +29,7 @@ def root_of(draft: Draft, slot: Slot, failure: Failure) -> Root:
         rank=rank_of(failure),
         standing=str(standing_of(failure)),
         rule=matching_rule(draft.spec.failure_policy.rules, slot.role, failure),
-        step=max(0, failure.step),
+        step=failure.step,
         at=min(failure.at or draft.now, draft.now),
         message=failure.words,
     )

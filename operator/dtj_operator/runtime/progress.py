@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aiohttp
-from pydantic import ValidationError
 
 from dtj_operator.api.contract import PORT
 from dtj_operator.api.names import Role
-from dtj_operator.api.status import Progress
+from dtj_operator.domain.progress import read_progress
 from dtj_operator.kube import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dtj_operator.api.status import Progress
     from dtj_operator.domain.snapshot import Pod
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.source import Key
@@ -154,8 +154,8 @@ class ProgressPoller:
             return None
         try:
             said = wire.loads(text)
-            if said.get("uid") != known.uid or said.get("step") is None:
-                return None
-            return Progress.model_validate({**said, "updatedAt": self._clock.now()})
-        except (ValueError, ValidationError):
+        except ValueError:
             return None
+        if said.get("uid") != known.uid or said.get("step") is None:
+            return None
+        return read_progress(said, self._clock.now())

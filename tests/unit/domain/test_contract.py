@@ -70,6 +70,7 @@ def test_an_evaluator_under_never_stays_failed_but_is_replaced_after_a_disruptio
     world = job(worker=1, evaluator=evaluator).running().pod("evaluator", 0, failed(1)).settle().later(60).settle()
     assert world.status.phase == "Running"
     assert world.pods["train-evaluator-0"]["status"]["phase"] == "Failed"
+    assert world.seen("PodFailed") == ["Pod train-evaluator-0 failed with exit code 1 (UserError); training goes on."]
     world = job(worker=1, evaluator=evaluator).running()
     outcome = world.pod("evaluator", 0, failed(143, disruption="EvictionByEvictionAPI")).act()
     assert outcome.creates == ["train-evaluator-0"]

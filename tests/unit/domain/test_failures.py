@@ -82,6 +82,8 @@ def test_a_failure_waits_for_the_backoff_and_is_charged():
         (evicted("Terminated"), "Evicted"),
         (evicted("UnexpectedAdmissionError"), "Rejected"),
         (evicted("NodeAffinity"), "Rejected"),
+        (evicted("NodeShutdown"), "Rejected"),
+        (evicted("TaintToleration"), "Rejected"),
         (evicted("OutOfcpu"), "Rejected"),
         (evicted("OutOfnvidia.com/gpu"), "Rejected"),
         (terminating(), "Deleted"),
@@ -296,6 +298,7 @@ def test_an_in_place_restart_beyond_the_budget_fails_the_job():
     world = job(chief=1, worker=1, ps=worker("Always", 1)).spec(failurePolicy={"maxRestarts": 1}).running()
     world.pod("ps", 0, restarted(1, 1)).settle().pod("ps", 0, restarted(2, 1)).settle()
     assert world.decide().reason("Failed") == "MaxRestartsExceeded"
+    assert len(world.seen("PodFailed")) == 2
 
 
 def test_an_in_place_restart_during_an_incident_belongs_to_it():

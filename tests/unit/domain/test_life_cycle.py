@@ -10,6 +10,7 @@ import pytest
 from dtj_operator.api.names import Cause
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from dtj_operator.domain.snapshot import TroubleKind
+from dtj_operator.kube import wire
 from tests.support.world import (
     NOW,
     World,
@@ -246,6 +247,32 @@ def test_final_progress_comes_from_the_termination_message():
     progress = world.status.progress
     assert progress
     assert (progress.step, progress.last_checkpoint_step, progress.metrics) == (90, 90, {"accuracy": 0.97})
+
+
+def test_a_job_that_fails_keeps_the_last_values_too():
+    world = job(worker=1).spec(failurePolicy={"maxRestarts": 0}).running()
+    world.pod("worker", 0, told("user-error", 1, step=40, checkpointStep=30)).settle().later(1).settle()
+    progress = world.status.progress
+    assert progress
+    assert (world.status.phase, progress.step, progress.last_checkpoint_step) == ("Failed", 40, 30)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f'{{"class":"user-error","step":{2**70},"checkpointStep":{2**70},"message":"m"}}',
+        '{"class":"user-error","message":"half a character: \\ud800","metrics":{"\\ud800":1}}',
+        f'{{"class":"user-error","metrics":{{"huge":{10**400}}}}}',
+        f'{{"class":{"[" * 4000}',
+    ],
+    ids=["a step beyond 64 bits", "half a character", "a number beyond all floats", "brackets without end"],
+)
+@pytest.mark.parametrize("code", [0, 1])
+def test_nothing_that_a_pod_says_at_its_end_breaks_its_job(message: str, code: int):
+    world = job(worker=1).running()
+    world.pod("worker", 0, done(message=message) if code == 0 else failed(code, message=message)).settle()
+    assert world.status.phase == ("Succeeded" if code == 0 else "Restarting")
+    assert wire.loads(wire.dumps(world.status.wire()))
 
 
 # Clean-up
