@@ -82,8 +82,8 @@ def create(api: Api, job: dict[str, Any], *, strict: bool = False) -> dict[str, 
 
 
 REFUSED = {
-    "a name that begins with a digit": (manifest("9lives"), "metadata.name"),
-    "a name with a dot": (manifest("a.b"), "metadata.name"),
+    "a name that begins with a digit": (manifest("9lives"), "begin with a letter"),
+    "a name with a dot": (manifest("a.b"), "use lower-case letters, digits and '-'"),
     "a name of 41 characters": (manifest("a" * 41), "longer than 40 characters"),
     "an unknown role": (manifest(replicaSpecs={"master": role()}), "rename or remove"),
     "an unknown role beside a valid one": (

@@ -23,9 +23,6 @@ from dtj_operator.api.status import JobStatus
 
 ROLES_MAX = 4
 KEYS_MAX = 64
-NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
-"""DNS-1035: the name becomes a service's, and part of host names. As a rule in CEL it would
-exceed the cost budget, because the server takes the name for a text without bounds."""
 
 COLUMNS = (
     ("State", "string", ".status.phase", 0, "The state in one word."),
@@ -99,10 +96,7 @@ def _job() -> Schema:
         "properties": {
             "apiVersion": {"type": "string", "description": "dtj.dev/v1alpha1."},
             "kind": {"type": "string", "description": "DistributedTrainingJob."},
-            "metadata": {
-                "type": "object",
-                "properties": {"name": {"type": "string", "pattern": NAME_PATTERN}},
-            },
+            "metadata": {"type": "object"},
             "spec": _spec(),
             "status": _status(),
         },

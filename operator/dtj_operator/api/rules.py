@@ -173,6 +173,12 @@ def _fixed(field: str, *, optional: bool = False) -> Rule:
 
 
 JOB_RULES = (
+    # DNS-1035: the name becomes a service's, and part of host names.
+    Rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "The name becomes part of host names: use lower-case letters, digits and '-', begin with a letter, "
+        "and end with a letter or digit.",
+    ),
     Rule(
         "size(self.metadata.name) <= 40",
         "The name is longer than 40 characters, and the names of the pods would not fit: choose a shorter one.",

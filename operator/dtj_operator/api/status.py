@@ -91,7 +91,7 @@ class BackoffStatus(WireModel):
 
 
 class LastIncident(WireModel):
-    """The last incident that was acted upon."""
+    """The last incident that was acted upon, or that ended the job."""
 
     time: Instant = Field(description="When its first failure was seen.")
     cause: Cause = Field(description="Its root cause.")
@@ -204,7 +204,9 @@ class JobStatus(WireModel):
     attempt: int = Field(0, description="Goes up with each incident's action, each resume and each scaling.")
     restarts: Restarts = Field(default_factory=lambda: _NO_RESTARTS, description="Incidents that were acted upon.")
     backoff: BackoffStatus = Field(BackoffStatus(), description="Where the waiting before restarts stands.")
-    last_incident: LastIncident | None = Field(None, description="The last incident that was acted upon.")
+    last_incident: LastIncident | None = Field(
+        None, description="The last incident that was acted upon, or that ended the job."
+    )
     completed: dict[Role, tuple[int, ...]] = Field(
         default_factory=dict, description="Indexes that are done and never run again, by role."
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import EventReason, RestartPolicy, Role
 from dtj_operator.domain.failure import Standing, describe
-from dtj_operator.domain.judgement import FREE_IN_A_ROW, describe_root, judge, last_incident
+from dtj_operator.domain.judgement import FAIL_JOB, FREE_IN_A_ROW, describe_root, judge, last_incident
 from dtj_operator.domain.stability import IN_PLACE
 from dtj_operator.domain.success import fail_job
 from dtj_operator.domain.tally import root_of, tally
@@ -52,6 +52,7 @@ def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
     for _ in range(min(times, most)):
         judged = judge(draft, root, set())
         if judged.fails is not None:
+            draft.last_incident = last_incident(root, time=root.at, action=FAIL_JOB)
             return fail_job(draft, judged.fails, judged.message)
         tally(draft, judged, root)
     draft.last_incident = last_incident(root, time=root.at, action=IN_PLACE)

@@ -19,7 +19,7 @@ from dtj_operator.domain.failure import (
     describe,
     ended,
 )
-from dtj_operator.domain.judgement import Judgement, describe_root, judge, last_incident, rule_of
+from dtj_operator.domain.judgement import FAIL_JOB, Judgement, describe_root, judge, last_incident, rule_of
 from dtj_operator.domain.scope import replaced, scope_of
 from dtj_operator.domain.slots import read_indexes, write_indexes
 from dtj_operator.domain.success import fail_job
@@ -114,6 +114,7 @@ def _follow(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) 
         own = root_of(draft, slot, failure)
         judged = judge(draft, own, {slot})
         if judged.fails is not None:
+            draft.last_incident = last_incident(own, time=incident.opened_at, action=FAIL_JOB)
             return fail_job(draft, judged.fails, judged.message)
     failed = {*read_indexes(incident.failed), slot}
     draft.incident = incident.model_copy(update={"failed": write_indexes(failed)})
@@ -137,6 +138,7 @@ def _act_when_due(draft: Draft) -> Verdict | None:
         draft.set_true(ConditionType.RESTARTING, root.cause, told)
         return None
     if judged.fails is not None:
+        draft.last_incident = last_incident(root, time=incident.opened_at, action=FAIL_JOB)
         return fail_job(draft, judged.fails, judged.message)
     _act(draft, incident, judged, failed)
     return None

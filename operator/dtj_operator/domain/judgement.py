@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FREE_IN_A_ROW = 10
 """So many restarts without evidence are free; the next one in the row is charged."""
 
+FAIL_JOB = str(RuleAction.FAIL_JOB)
+"""`lastIncident.action` of the incident that ends the job."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

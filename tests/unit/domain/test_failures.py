@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dtj_operator.api.names import Cause
-from dtj_operator.api.status import Restarts
+from dtj_operator.api.status import LastIncident, Restarts
 from dtj_operator.domain.plan import DeletePod
 from tests.support.world import (
     Change,
@@ -294,11 +294,26 @@ def test_always_counts_what_the_kubelet_restarts_and_acts_upon_nothing():
     assert world.status.restarts.charged == 1
 
 
+def last_of(world: World) -> LastIncident:
+    assert world.status.last_incident is not None
+    return world.status.last_incident
+
+
 def test_an_in_place_restart_beyond_the_budget_fails_the_job():
     world = job(chief=1, worker=1, ps=worker("Always", 1)).spec(failurePolicy={"maxRestarts": 1}).running()
     world.pod("ps", 0, restarted(1, 1)).settle().pod("ps", 0, restarted(2, 1)).settle()
     assert world.decide().reason("Failed") == "MaxRestartsExceeded"
     assert len(world.seen("PodFailed")) == 2
+    assert (last_of(world).role, last_of(world).exit_code, last_of(world).action) == ("ps", 1, "FailJob")
+
+
+def test_the_incident_that_fails_the_job_is_its_last():
+    world = job(worker=2).spec(failurePolicy={"maxRestarts": 1}).running().pod("worker", 0, failed(1)).settle()
+    world.later(1).settle().each(ready()).settle().later(60).pod("worker", 1, failed(3)).settle().later(2).settle()
+    assert world.status.phase == "Failed"
+    assert (last_of(world).index, last_of(world).exit_code, last_of(world).action) == (1, 3, "FailJob")
+    assert last_of(world).recovered_at is None
+    assert world.status.restarts.total == 1
 
 
 def test_an_in_place_restart_during_an_incident_belongs_to_it():
