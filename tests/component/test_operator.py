@@ -178,9 +178,10 @@ async def test_a_foreign_pod_in_a_slots_name_is_named_and_left_alone(api_server,
 @pytest.mark.parametrize("write", range(6))
 async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fault, write):
     api_server.faults.on_write(write, fault, user_agent="dtj-operator/")
-    async with operating(api_server):
+    async with operating(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
+        assert operator.metrics.registry.get_sample_value("dtj_pods_created_total") == 2
     assert kubelet.incarnations("train-worker-0") == kubelet.incarnations("train-worker-1") == 1
     assert len(api_server.list("services")) == 1
     assert status(api_server)["restarts"]["total"] == 0

@@ -153,7 +153,11 @@ class Executor:
             if found is None:
                 msg = f"{resource.plural} {name}: {error.message}"
                 raise Retry(msg) from error
-            return self._adopt(resource, shelf, key, known, found)
+            ours = self._adopt(resource, shelf, key, known, found)
+            if ours and resource is PODS and isinstance(error, Unknown):
+                # The answer was lost, the pod was not.
+                self._observer.pod_created()
+            return ours
         except Refused as refusal:
             self._trouble(key, known, classify(refusal), name, refusal.message)
             return False
