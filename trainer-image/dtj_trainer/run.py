@@ -66,6 +66,13 @@ def _serving(place: Place) -> Place:
     return Place(place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt)
 
 
+KEEP_MEMORY = {"MALLOC_TOP_PAD_": f"{64 << 20}", "MALLOC_MMAP_THRESHOLD_": f"{32 << 20}"}
+"""Let glibc keep what a step frees for the next one (mallopt(3)). By default it hands large tensors, and the heaps of
+TensorFlow's threads, back to the kernel each time, and a convolutional network spends half of its time in page faults
+(docs/decisions/043-memory-between-steps.md).
+"""
+
+
 def child_environment(settings: Settings, config: TfConfig, environment: Mapping[str, str]) -> dict[str, str]:
     """The program's environment: what is there, and the settings as DTJ_… variables."""
     cpus = Cgroup().cpus()
@@ -82,7 +89,7 @@ def child_environment(settings: Settings, config: TfConfig, environment: Mapping
         "deterministic": "true" if settings.deterministic else None,
     }
     ours = {variable(name): f"{value}" for name, value in told.items() if value is not None}
-    defaults = {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **dtensor_environment(config)}
+    defaults = {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **dtensor_environment(config)}
     if settings.threads or cpus < (os.cpu_count() or 1):
         defaults |= {
             "TF_NUM_INTRAOP_THREADS": f"{threads}",

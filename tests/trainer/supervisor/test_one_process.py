@@ -77,6 +77,31 @@ def test_a_program_sees_what_it_would_see_without_us(launch: Launcher, tmp_path:
     assert pod.termination()["class"] == "done"
 
 
+def test_memory_that_a_thread_frees_is_there_for_its_next_tensor(launch: Launcher, tmp_path: Path):
+    text = (
+        "import ctypes, resource, threading\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.malloc.restype = ctypes.c_void_p\n"
+        "def faults():\n"
+        "    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt\n"
+        "def tensor(size=16 << 20):\n"
+        "    at = ctypes.c_void_p(libc.malloc(ctypes.c_size_t(size)))\n"
+        "    ctypes.memset(at, 1, size)\n"
+        "    libc.free(at)\n"
+        "def steps():\n"
+        "    tensor()\n"
+        "    before = faults()\n"
+        "    for _ in range(10):\n"
+        "        tensor()\n"
+        "    print('SAY', faults() - before, flush=True)\n"
+        "threading.Thread(target=steps).start()\n"
+    )
+    pod = launch.start("--preload", "off", script(tmp_path, text))
+    assert pod.wait() == 0
+    (faults,) = map(int, pod.said)
+    assert faults < 100  # pages; a tensor has 4096
+
+
 def test_a_killed_program_is_restarted_in_place_with_backoff_until_the_restarts_are_spent(
     launch: Launcher, tmp_path: Path
 ):
