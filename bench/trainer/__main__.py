@@ -1,5 +1,5 @@
-"""`make bench-trainer`: the loop beside a hand-written one and Keras `fit`, on one device and on two; and what watching
-over it costs: reports, summaries, checkpoints, and the supervisor with somebody who asks it for /metrics each second.
+"""`make bench-trainer`: the loop beside a hand-written one and Keras `fit`, what `dtj-run` costs, whether trainings
+that were killed end with the same weights, and Parquet beside pyarrow.
 """
 
 import argparse
@@ -8,27 +8,29 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
+from bench.trainer import overhead, resume
 from e2e.cluster.plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-trainer.json"
 KEPT = ROOT / "bench" / "results"
-DEVICES = {"one_device": 1, "mirrored": 2}
 CASES = ("tiny", "cnn")
 
 
-def measure(case: str, devices: int) -> dict[str, float]:
-    """The figures of one case under one strategy, and the supervisor's share of a core."""
-    port = free_port()
-    with tempfile.TemporaryDirectory() as folder, (Path(folder) / "log").open("w+") as log:
+def loops(prefix: str, devices: int) -> dict[str, Any]:
+    """Each case under one strategy; keys begin with `prefix`."""
+    return {f"{prefix}{case}_{key}": value for case in CASES for key, value in loop(case, devices).items()}
+
+
+def loop(case: str, devices: int) -> dict[str, Any]:
+    """The figures of one case on so many logical CPUs."""
+    with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
             "TF_CPP_MIN_LOG_LEVEL": "2",
@@ -36,47 +38,53 @@ def measure(case: str, devices: int) -> dict[str, float]:
             "DTJ_CHECKPOINT": json.dumps({"directory": f"{folder}/state"}),
             "DTJ_TERMINATION_LOG": f"{folder}/termination",
         }
-        command = [sys.executable, "-m", "dtj_trainer", "--port", str(port), "--logical-devices", str(devices)]
-        process = subprocess.Popen(
-            [*command, "-m", "bench.trainer.loop", case], env=environment, stdout=log, stderr=log, cwd=ROOT
-        )
-        share = watch(process, port)
-        log.seek(0)
-        said = log.read()
-    figures = [line.removeprefix("BENCH ") for line in said.splitlines() if line.startswith("BENCH ")]
-    if not figures:
-        raise SystemExit(f"{case} on {devices} devices gave no figures:\n{said[-3000:]}")
-    return {**json.loads(figures[-1]), "supervisor_percent": share}
+        command = ["dtj_trainer", "--port", str(free_port()), "--logical-devices", str(devices), "-m"]
+        lines = said([*command, "bench.trainer.loop", case], environment).splitlines()
+    figures = [line.removeprefix("BENCH ") for line in lines if line.startswith("BENCH ")]
+    return dict(json.loads(figures[-1]))
 
 
-def watch(process: subprocess.Popen[bytes], port: int) -> float:
-    """Ask for /metrics each second until the end; the supervisor's processor time in percent of the time passed."""
-    began, spent = time.monotonic(), 0.0
-    while process.poll() is None:
-        try:
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-            spent = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-                answer.read()
-        except (OSError, IndexError):  # not there yet, or no more
-            pass
-        time.sleep(1.0)
-    return 100 * spent / (time.monotonic() - began)
+def parquet() -> dict[str, Any]:
+    return dict(json.loads(said(["bench.trainer.parquet"], os.environ)))
+
+
+def said(module: list[str], environment: Mapping[str, str]) -> str:
+    """What a module prints."""
+    command = [sys.executable, "-m", *module]
+    return subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+STAGES: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "one_device": lambda: loops("", 1),
+    "mirrored": lambda: loops("mirrored_", 2),
+    "overhead": overhead.measure,
+    "resume": resume.measure,
+    "parquet": parquet,
+}
+
+
+def measured(stage: str) -> dict[str, Any]:
+    """What a stage found, in four digits, and when and where."""
+    place = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine()}
+    found = json.loads(json.dumps(STAGES[stage]()), parse_float=lambda text: round(float(text), 4))
+    return {**found, f"{stage}_stage": place}
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
+    options.add_argument("--add", action="store_true", help="to the figures of the last run")
     options.add_argument("--keep", action="store_true", help="also write the figures to bench/results")
-    keep = options.parse_args().keep
-    found: dict[str, Any] = {"date": f"{datetime.now(UTC):%Y-%m-%d}", **machine()}
-    for name, devices in DEVICES.items():
-        for case in CASES:
-            figures = measure(case, devices)
-            found |= {f"{name}_{case}_{key}": round(value, 3) for key, value in figures.items()}
-            print(f"{name} {case}: " + "  ".join(f"{key} {value:.3g}" for key, value in figures.items()), flush=True)
-    for path in (RESULT, *([KEPT / f"trainer-{found['date']}.json"] if keep else [])):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")
+    given = options.parse_args()
+    found: dict[str, Any] = json.loads(RESULT.read_text()) if given.add and RESULT.exists() else {}
+    for name in given.stages:
+        figures = measured(name)
+        print(json.dumps(figures, indent=2), flush=True)
+        found |= figures
+        RESULT.parent.mkdir(parents=True, exist_ok=True)
+        RESULT.write_text(json.dumps(found, indent=2) + "\n")
+    if given.keep:
+        (KEPT / f"trainer-{datetime.now(UTC):%Y-%m-%d}.json").write_text(RESULT.read_text())
 
 
 if __name__ == "__main__":

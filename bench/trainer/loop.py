@@ -1,7 +1,8 @@
 """Steps a second of the trainer's loop, beside a hand-written loop and Keras `fit`, in turns within one process.
 
 A turn is one epoch of `dtj.fit`; at its end, in a callback, the two others make as many steps of the same model on the
-same data. Nothing is compiled in a turn. Figures are medians over the turns of ratios within a turn.
+same data, with the same threads. Nothing is compiled in a turn. Figures are medians over the turns of ratios within a
+turn.
 
 Run by `python -m bench.trainer` under `dtj-run`, for one case and one strategy: prints one JSON object.
 """
@@ -20,11 +21,8 @@ import tensorflow as tf
 
 import dtj_trainer as dtj
 from dtj_trainer.loop.call import Call
-from dtj_trainer.state.keeper import Keeper
 
-TURNS = 7
-SAVE_EVERY = 60.0
-"""Seconds between two checkpoints, by default."""
+TURNS = 15
 
 
 @dataclass(frozen=True)
@@ -62,10 +60,14 @@ def convolutions() -> list[Any]:
     return [first, layers.MaxPooling2D(), second, layers.MaxPooling2D(), *head]
 
 
-CASES = (Case("tiny", (20,), 32, 400, small), Case("cnn", (28, 28, 1), 128, 20, convolutions))
+TINY, CNN = Case("tiny", (20,), 32, 200, small), Case("cnn", (28, 28, 1), 128, 20, convolutions)
+CASES = (TINY, CNN)
+
+Way = Callable[[], float]
+"""Makes a turn's steps; returns the seconds they took."""
 
 
-def by_hand(case: Case, strategy: Any) -> Callable[[], None]:
+def by_hand(case: Case, strategy: Any) -> Way:
     """What one writes without us: one step a call, the batch taken inside it."""
     model, batches = case.model(), iter(strategy.experimental_distribute_dataset(case.data()))
 
@@ -81,30 +83,40 @@ def by_hand(case: Case, strategy: Any) -> Callable[[], None]:
 
         return strategy.reduce("SUM", strategy.run(one, args=(next(iterator),)), axis=None)
 
-    def turn() -> None:
+    def turn() -> float:
+        started = time.perf_counter()
         loss = None
         for _ in range(case.steps):
             loss = step(batches)
         float(loss)
+        return time.perf_counter() - started
 
     return turn
 
 
-def by_keras(case: Case) -> Callable[[], None]:
+def by_keras(case: Case) -> Way:
+    """The second of two epochs of a `fit`: the first one makes the iterator."""
     model, batches = case.model(), case.data()
-    return lambda: model.fit(batches, steps_per_epoch=case.steps, epochs=1, verbose=0)
 
+    class Clock(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
+            self.started = time.perf_counter()
 
-def seconds(work: Callable[[], None]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
+            self.seconds = time.perf_counter() - self.started
+
+    def turn() -> float:
+        clock = Clock()
+        model.fit(batches, steps_per_epoch=case.steps, epochs=2, verbose=0, callbacks=[clock])
+        return clock.seconds
+
+    return turn
 
 
 class Turns(keras.callbacks.Callback):
-    """Times the epochs of `dtj.fit`, and what the others need, in between."""
+    """Times the epochs of `dtj.fit`, and has the others make theirs in between."""
 
-    def __init__(self, others: dict[str, Callable[[], None]], calls: "Within") -> None:
+    def __init__(self, others: dict[str, Way], calls: "Within") -> None:
         super().__init__()
         self.others = others
         self.calls = calls
@@ -117,14 +129,15 @@ class Turns(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
         mine = time.perf_counter() - self.started
-        theirs = {name: seconds(work) for name, work in self.others.items()}
+        theirs = {name: way() for name, way in self.others.items()}
         if epoch:  # the first one compiles
             for name, value in {"dtj": mine, **theirs}.items():
                 self.found[name].append(value)
 
-    def ratio(self, name: str) -> float:
-        """How many steps we make while `name` makes one."""
-        return statistics.median(b / a for a, b in zip(self.found["dtj"], self.found[name], strict=True))
+    def ratios(self, name: str) -> list[float]:
+        """How many steps we make while `name` makes one: quartiles over the turns."""
+        each = (theirs / ours for ours, theirs in zip(self.found["dtj"], self.found[name], strict=True))
+        return statistics.quantiles(each, n=4)
 
 
 class Within:
@@ -147,19 +160,19 @@ class Within:
 def main() -> None:
     case = next(case for case in CASES if case.name == sys.argv[1])
     session = dtj.init(seed=1)
-    calls, saves = Within(Call, "__call__"), Within(Keeper, "save")
-    turns = Turns({"hand": by_hand(case, session.strategy), "keras": by_keras(case)}, calls)
-    for work in turns.others.values():
-        work()
+    calls = Within(Call, "__call__")
+    turns = Turns({"handwritten": by_hand(case, session.strategy), "keras_fit": by_keras(case)}, calls)
+    for way in turns.others.values():
+        way()
     dtj.fit(case.model(), case.data(), epochs=TURNS + 1, steps_per_epoch=case.steps, callbacks=[turns])
     ours = sum(turns.found["dtj"])
-    found = {
+    found: dict[str, Any] = {
         "steps_per_second": TURNS * case.steps / ours,
-        "ratio_hand": turns.ratio("hand"),
-        "ratio_keras": turns.ratio("keras"),
         "beside_steps_percent": 100 * (1 - sum(calls.spent) / ours),
-        "save_percent": 100 * saves.spent[-1] / SAVE_EVERY,
     }
+    for name in turns.others:
+        low, median, high = turns.ratios(name)
+        found |= {f"ratio_{name}": median, f"ratio_{name}_quartiles": [low, high]}
     sys.stdout.write(f"BENCH {json.dumps(found)}\n")
     sys.stdout.flush()
 

@@ -13,6 +13,8 @@ import pytest
 from bench.operator import chart, creation, hour, life, meter, record
 from bench.operator.creation import Comparison, Round
 from bench.operator.fleet import Creations
+from bench.trainer import overhead
+from bench.trainer.overhead import Turn
 from e2e.cluster.audit import Request
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -143,3 +145,12 @@ def test_the_kept_picture_shows_the_newest_kept_figures():
     assert rows[0][0].key == "create_ratio"
     picture = (kept / chart.NAME).read_text()
     assert [f"{value:g}{goal.unit}" for goal, value in rows if f">{value:g}{goal.unit}<" not in picture] == []
+
+
+def test_what_dtj_run_costs_counts_a_save_as_if_training_stood_still():
+    turns = {"plain": Turn(2.02, 2.0), "alone": Turn(1.0, 1.5), "ours": Turn(1.01, 1.56)}
+    found = {"dtj_checkpoint_seconds_sum": 1.2, "dtj_checkpoint_seconds_count": 2.0}
+    figures = overhead.figures([turns, turns], found)
+    assert figures["overhead_percent"] == pytest.approx(1 + 100 * 0.6 / 60)
+    assert figures["overhead_cpu_percent"] == pytest.approx(4)
+    assert figures["ratio_plain_python"] == pytest.approx(2)
