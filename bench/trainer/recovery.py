@@ -10,131 +10,22 @@ import json
 import os
 import random
 import signal
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
+from bench.trainer.processes import ROOT, Worker, workers
 from e2e.recovery import recovery
 from e2e.watching import Sample
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "examples" / "digits.py"
+PROGRAM = (str(ROOT / "examples" / "digits.py"), "--epochs=1000000")
 EVERY_STEPS = 50
 PATIENCE = 120.0
 SETTLED_STEPS = 30
 """Steps that both have made since the last kill before the next one comes."""
 POLL_SECONDS = 0.005
-
-
-class Worker:
-    """One `dtj-run` and what it says of itself."""
-
-    def __init__(self, name: str, port: int, process: subprocess.Popen[bytes]) -> None:
-        self.name = name
-        self.process = process
-        self._port = port
-
-    def get(self, path: str) -> str:
-        """The page; empty when nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=2) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return ""
-
-    def sample(self) -> Sample | None:
-        """What /status says now."""
-        if not (page := self.get("/status")):
-            return None
-        said: dict[str, Any] = json.loads(page)
-        return Sample(
-            at=time.monotonic(),
-            pod=self.name,
-            uid=self.name,
-            phase=said["phase"],
-            step=said["step"],
-            total_steps=said["totalSteps"],
-            loss=said["loss"],
-            steps_per_second=said["stepsPerSecond"],
-            restarts=said["restarts"],
-            updated=said["updatedAt"] or "",
-            checkpoint_step=said["lastCheckpointStep"],
-        )
-
-    def child(self) -> int:
-        """The process that trains."""
-        zygote = children(self.process.pid)[0]
-        return children(zygote)[0]
-
-    def bring_up(self) -> dict[str, float]:
-        """Seconds by phase of the last start."""
-        lines = [line for line in self.get("/metrics").splitlines() if line.startswith("dtj_bringup_seconds{")]
-        return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
-
-
-def children(pid: int) -> list[int]:
-    """Pids of a process's children, the oldest first."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    held = [socket.socket() for _ in range(count)]
-    for each in held:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in held]
-    for each in held:
-        each.close()
-    return ports
-
-
-@contextmanager
-def workers(count: int, folder: Path, flags: list[str]) -> Iterator[list[Worker]]:
-    """A job that trains for longer than anybody measures."""
-    ports = free_ports(2 * count)
-    addresses = [f"127.0.0.1:{port}" for port in ports[:count]]
-    http = dict(zip(addresses, ports[count:], strict=True))
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DTJ_", "TF_"))}
-    started: list[Worker] = []
-    try:
-        for index, address in enumerate(addresses):
-            task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            environment = {
-                **clean,
-                "PYTHONPATH": str(ROOT / "trainer-image"),
-                "TF_CPP_MIN_LOG_LEVEL": "2",
-                "TF_CONFIG": json.dumps(task),
-                "DTJ_UID": "uid-1",
-                "DTJ_ROLE": "worker",
-                "DTJ_INDEX": str(index),
-                "DTJ_STRATEGY": '{"type": "MultiWorkerMirrored"}',
-                "DTJ_PEER_PORTS": json.dumps(http),
-                "DTJ_CHECKPOINT": json.dumps({"directory": str(folder / "checkpoints"), "everySteps": EVERY_STEPS}),
-                "DTJ_TERMINATION_LOG": str(folder / f"termination-{index}"),
-                "DTJ_RESTARTS": "1000",
-            }
-            with (folder / f"log-{index}").open("wb") as log:
-                command = [sys.executable, "-m", "dtj_trainer", "--port", str(http[address]), *flags]
-                process = subprocess.Popen(
-                    [*command, str(PROGRAM), "--epochs=1000000"],
-                    env=environment,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                )
-            started.append(Worker(f"worker-{index}", http[address], process))
-        yield started
-    finally:
-        for worker in started:
-            worker.process.kill()
-            worker.process.wait()
 
 
 def watch(job: list[Worker], samples: list[Sample], seconds: float) -> None:
@@ -185,7 +76,7 @@ def main() -> None:
     seconds = []
     with (
         tempfile.TemporaryDirectory(prefix="dtj-recovery-") as name,
-        workers(options.workers, Path(name), flags) as job,
+        workers(options.workers, Path(name), [*flags, *PROGRAM], everySteps=EVERY_STEPS) as job,
     ):
         for number in range(options.kills):
             settle(job)

@@ -1,0 +1,131 @@
+"""Jobs as `dtj-run` processes on this machine's loopback."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from e2e.watching import Sample
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Worker:
+    """One `dtj-run` and what it says of itself."""
+
+    def __init__(self, name: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.name = name
+        self.process = process
+        self.log = log
+        self._port = port
+
+    def get(self, path: str) -> str:
+        """The page; empty when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=2) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def sample(self) -> Sample | None:
+        """What /status says now."""
+        if not (page := self.get("/status")):
+            return None
+        said: dict[str, Any] = json.loads(page)
+        return Sample(
+            at=time.monotonic(),
+            pod=self.name,
+            uid=self.name,
+            phase=said["phase"],
+            step=said["step"],
+            total_steps=said["totalSteps"],
+            loss=said["loss"],
+            steps_per_second=said["stepsPerSecond"],
+            restarts=said["restarts"],
+            updated=said["updatedAt"] or "",
+            checkpoint_step=said["lastCheckpointStep"],
+        )
+
+    def step(self) -> int:
+        """The last step it has made or gone on from; 0 before."""
+        sample = self.sample()
+        return (sample and sample.step) or 0
+
+    def restarts(self) -> int:
+        """How often its program was started again."""
+        sample = self.sample()
+        return sample.restarts if sample else 0
+
+    def child(self) -> int:
+        """The process that trains."""
+        zygote = children(self.process.pid)[0]
+        return children(zygote)[0]
+
+    def bring_up(self) -> dict[str, float]:
+        """Seconds by phase of the last start."""
+        lines = [line for line in self.get("/metrics").splitlines() if line.startswith("dtj_bringup_seconds{")]
+        return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+
+
+def children(pid: int) -> list[int]:
+    """Pids of a process's children, the oldest first."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody uses now."""
+    held = [socket.socket() for _ in range(count)]
+    for each in held:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in held]
+    for each in held:
+        each.close()
+    return ports
+
+
+@contextmanager
+def workers(count: int, folder: Path, command: Sequence[str], **checkpoint: Any) -> Iterator[list[Worker]]:
+    """The workers of one job: `command` has flags of `dtj-run` and the program; `checkpoint` as in the manifest."""
+    ports = free_ports(2 * count)
+    addresses = [f"127.0.0.1:{port}" for port in ports[:count]]
+    http = dict(zip(addresses, ports[count:], strict=True))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("DTJ_", "TF_"))}
+    started: list[Worker] = []
+    try:
+        for index, address in enumerate(addresses):
+            environment = {
+                **clean,
+                "PYTHONPATH": str(ROOT / "trainer-image"),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+                "CUDA_VISIBLE_DEVICES": "-1",
+                "DTJ_UID": "uid-1",
+                "DTJ_ROLE": "worker",
+                "DTJ_INDEX": str(index),
+                "DTJ_CHECKPOINT": json.dumps({"directory": str(folder / "checkpoints"), **checkpoint}),
+                "DTJ_TERMINATION_LOG": str(folder / f"termination-{index}"),
+                "DTJ_RESTARTS": "1000",
+            }
+            if count > 1:
+                task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                environment |= {"TF_CONFIG": json.dumps(task), "DTJ_PEER_PORTS": json.dumps(http)}
+            log = folder / f"log-{index}"
+            with log.open("wb") as written:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "dtj_trainer", "--port", str(http[address]), *command],
+                    env=environment,
+                    stdout=written,
+                    stderr=subprocess.STDOUT,
+                )
+            started.append(Worker(f"worker-{index}", http[address], process, log))
+        yield started
+    finally:
+        for worker in started:
+            worker.process.kill()
+            worker.process.wait()
