@@ -83,6 +83,15 @@ def test_chunks_come_in_the_asked_order_over_blocks(tmp_path):
     assert read[0]["text"][0] == f"t{asked[0]}"
 
 
+def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path):
+    parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
+    source = data.parquet(tmp_path, columns=["id"])
+    places = Places([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    read = list(chunks(source, places, iter([(0, np.arange(10, 95))]), keep=False))
+    assert [(chunk["id"][0], chunk["id"][-1]) for chunk in read] == [(10, 29), (30, 59), (60, 89), (90, 94)]
+    assert all(chunk["id"].base is not None for chunk in read)
+
+
 def test_a_uri_is_read_through_fsspec():
     import fsspec
 

@@ -11,13 +11,15 @@ import numpy as np
 from dtj_trainer.data.deal import Positions, gathered
 from dtj_trainer.data.table import Table
 
-CHUNK, CHUNK_BYTES = 65_536, 16 << 20
-"""Examples that go to TensorFlow at once, about, and bytes; whichever is less."""
+CHUNK, CHUNK_BYTES = 16_384, 16 << 20
+"""Examples that are looked up at once, about, and bytes; whichever is less. What is gathered is to stay in a
+processor's cache until TensorFlow takes it.
+"""
 THREADS = 2
 BYTES_AHEAD = 256 << 20
 """Blocks that may wait in memory beside the one being read from; of larger ones, one waits."""
 BLOCKS_AHEAD = 4
-CHUNKS_AHEAD = 64
+CHUNKS_AHEAD = 256
 
 
 class Places:
@@ -29,15 +31,21 @@ class Places:
         self._mixed, self._same = mixed, same_each_pass
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def find(self, number: int, positions: Positions) -> "_Chunk":
-        """The examples at `positions` on the line of pass `number`."""
+    def find(self, number: int, positions: Positions) -> "list[_Chunk]":
+        """The examples at `positions` on the line of pass `number`: at once, or block by block where they follow one
+        another, because then nothing has to be gathered.
+        """
         order, starts = self._pass(0 if self._same or not self._mixed else number)
         first, last = np.searchsorted(starts, [positions.min(), positions.max()], side="right") - 1
+        if _follow_one_another(positions):
+            begin, end = int(positions[0]), int(positions[-1]) + 1
+            spans = [(int(starts[n]), int(self._rows[order[n]]), int(order[n])) for n in range(first, last + 1)]
+            return [_Chunk(None, slice(max(begin - s, 0), min(end - s, rows)), [block]) for s, rows, block in spans]
         if first == last:
-            return _Chunk(None, positions - starts[first], [int(order[first])])
+            return [_Chunk(None, positions - starts[first], [int(order[first])])]
         which = np.searchsorted(starts[first : last + 1], positions, side="right") - 1 + first
         blocks = order[which]
-        return _Chunk(blocks, positions - starts[which], np.flatnonzero(np.bincount(blocks)).tolist())
+        return [_Chunk(blocks, positions - starts[which], np.flatnonzero(np.bincount(blocks)).tolist())]
 
     def _pass(self, number: int) -> tuple[Any, Any]:
         if number not in self._known:
@@ -57,6 +65,7 @@ class _Chunk:
     blocks: Any
     """None where it is one block."""
     rows: Any
+    """Numbers, or a slice of one block."""
     needs: list[int]
 
 
@@ -73,14 +82,14 @@ def chunks(
     length = max(1, min(CHUNK, CHUNK_BYTES // row))
     try:
         for number, positions in gathered(found, length):
-            chunk = places.find(number, positions)
-            ahead.append(chunk)
-            shelf.fetch(chunk.needs)
-            if len(ahead) < CHUNKS_AHEAD and not shelf.is_full(ahead[0].needs):
-                continue
-            yield _take(ahead[0], shelf)
-            ahead.popleft()
-            shelf.clear(ahead)
+            for chunk in places.find(number, positions):
+                ahead.append(chunk)
+                shelf.fetch(chunk.needs)
+                if len(ahead) < CHUNKS_AHEAD and not shelf.is_full(ahead[0].needs):
+                    continue
+                yield _take(ahead[0], shelf)
+                ahead.popleft()
+                shelf.clear(ahead)
         while ahead:
             yield _take(ahead.popleft(), shelf)
     finally:
@@ -125,15 +134,18 @@ class _Shelf:
 def _take(chunk: _Chunk, shelf: _Shelf) -> Mapping[str, Any]:
     if chunk.blocks is None:
         block, rows = shelf.get(chunk.needs[0]), chunk.rows
-        first, last = int(rows[0]), int(rows[-1])
-        if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
-            return {name: column[first : last + 1] for name, column in block.items()}
-        return {name: column[rows] for name, column in block.items()}
+        if isinstance(rows, slice):
+            return {name: column[rows] for name, column in block.items()}
+        return {name: column.take(rows, axis=0) for name, column in block.items()}
     taken: dict[str, Any] = {}
     for number in chunk.needs:
         where = np.flatnonzero(chunk.blocks == number)
         for name, column in shelf.get(number).items():
             if name not in taken:
                 taken[name] = np.empty((len(chunk.rows), *column.shape[1:]), column.dtype)
-            taken[name][where] = column[chunk.rows[where]]
+            taken[name][where] = column.take(chunk.rows[where], axis=0)
     return taken
+
+
+def _follow_one_another(positions: Positions) -> bool:
+    return bool(positions[-1] - positions[0] == len(positions) - 1 and (np.diff(positions) == 1).all())

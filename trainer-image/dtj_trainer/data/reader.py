@@ -25,19 +25,10 @@ END_SECONDS = 2.0
 
 def batches(reading: Reading, *, drop_remainder: bool) -> Any:
     """A tf.data.Dataset of batches of `reading.share.batch` examples, for a table that takes batches."""
-    import tensorflow as tf
-
     work = Batches(reading, drop_remainder)
-    groups = work.groups()
-
-    def example(*stacked: Any) -> Any:
-        pairs = zip(groups, stacked, strict=True)
-        columns = [(group.names, tf.unstack(batch, num=len(group.names))) for group, batch in pairs]
-        return reading.table.example(dict(each for names, found in columns for each in zip(names, found, strict=True)))
-
-    if work.together > 1:
-        return _handed_over(work, lambda *stacked: stacked).unbatch().map(_plain(example))
-    return _handed_over(work, lambda *stacked: example(*(tf.squeeze(each, 0) for each in stacked)))
+    names = list(reading.table.signature())
+    found = _handed_over(work, lambda *columns: reading.table.example(dict(zip(names, columns, strict=True))))
+    return found.unbatch() if work.together > 1 else found
 
 
 def examples(reading: Reading) -> Any:

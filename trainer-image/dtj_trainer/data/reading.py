@@ -54,7 +54,7 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Some batches at once, columns of one type in one array; see `assembly`."""
+    """Some batches at once, in an array for each column; see `assembly`."""
 
     reading: Reading
     drop_remainder: bool
@@ -66,21 +66,16 @@ class Batches:
         row = sum(block.size for block in table.blocks) // max(1, table.size)
         return assembly.at_once(self.reading.share.batch, row)
 
-    def groups(self) -> list[assembly.Group]:
-        return assembly.groups(self.reading.table.signature())
-
     def specs(self) -> list[Any]:
         """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
         import tensorflow as tf
 
+        several = [None] if self.together > 1 else []
         size = self.reading.share.batch if self.drop_remainder else None
-        return [tf.TensorSpec([None, len(g.names), size, *g.shape], g.dtype) for g in self.groups()]
+        found = self.reading.table.signature().values()
+        return [tf.TensorSpec([*several, size, *spec.shape[1:]], spec.dtype) for spec in found]
 
     def pieces(self) -> Iterator[list[Any]]:
-        return assembly.assembled(
-            self.reading.chunks(),
-            self.groups(),
-            self.reading.share.batch,
-            self.together,
-            drop_remainder=self.drop_remainder,
-        )
+        names = list(self.reading.table.signature())
+        ordered = ({name: chunk[name] for name in names} for chunk in self.reading.chunks())
+        return assembly.assembled(ordered, self.reading.share.batch, self.together, drop_remainder=self.drop_remainder)
