@@ -59,6 +59,7 @@ PROGRAMS = {
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("fake-gcs-server", "fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
+        Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
     )
 }
 """In the order of need: an API server first."""

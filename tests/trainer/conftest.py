@@ -6,6 +6,7 @@ import pytest
 
 from e2e.stores.gcs import ObjectStore, object_store
 from e2e.stores.hdfs import Hdfs, hdfs, on_loopback
+from e2e.stores.s3 import S3, s3
 
 
 @pytest.fixture(scope="session")
@@ -19,4 +20,11 @@ def hadoop() -> Iterator[Hdfs]:
 def objects() -> Iterator[ObjectStore]:
     """An object store with an empty bucket `logs`."""
     with object_store("logs") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def s3_store() -> Iterator[S3]:
+    """An S3 store with an empty bucket `logs`."""
+    with s3("logs") as running:
         yield running

@@ -1,4 +1,4 @@
-"""Parquet where it lies in clusters: on a real HDFS, and in an object store."""
+"""Parquet where it lies in clusters: on a real HDFS, and in object stores that speak Google's and Amazon's protocol."""
 
 import pickle
 
@@ -41,9 +41,15 @@ def in_bucket(objects):
     return "gs://logs/day=1", options
 
 
-@pytest.fixture(params=["hdfs", "gs"])
+@pytest.fixture(scope="module")
+def in_s3(s3_store):
+    write(fs.S3FileSystem(**s3_store.options).open_output_stream)
+    return "s3://logs/day=1", s3_store.options
+
+
+@pytest.fixture(params=["hdfs", "gs", "s3"])
 def day(request):
-    return request.getfixturevalue({"hdfs": "on_hdfs", "gs": "in_bucket"}[request.param])
+    return request.getfixturevalue({"hdfs": "on_hdfs", "gs": "in_bucket", "s3": "in_s3"}[request.param])
 
 
 def test_two_workers_read_every_example_once_wherever_the_files_lie(day):
@@ -71,3 +77,10 @@ def test_files_are_named_as_people_name_them_and_missing_ones_in_one_sentence(da
     assert data.parquet(f"{uri}/*-1.parquet", storage=options).blocks[0].file.name == f"{uri}/part-1.parquet"
     with pytest.raises(PreflightFailed, match=f"the data file {uri}2 does not exist"):
         data.parquet(f"{uri}2", storage=options)
+
+
+def test_a_store_that_is_not_amazons_is_named_by_the_environment(in_s3, s3_store, monkeypatch):
+    uri, _ = in_s3
+    for name, value in s3_store.environment.items():
+        monkeypatch.setenv(name, value)
+    assert data.parquet(uri, columns=["id"]).size == ROWS

@@ -163,13 +163,20 @@ def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
     if scheme in {"gs", "gcs"}:
         return ArrowFSWrapper(fs.GcsFileSystem(**{"retry_time_limit": RETRIES, **storage})), path
     if scheme in {"s3", "s3a"}:
-        return ArrowFSWrapper(fs.S3FileSystem(**storage)), path
+        return ArrowFSWrapper(fs.S3FileSystem(**{**_s3_endpoint(), **storage})), path
     if scheme in {"hdfs", "webhdfs"}:
         from dtj_trainer.data.webhdfs import WebHdfs
 
         parts = urlsplit(by_webhdfs(uri))
         return WebHdfs(**{"host": parts.hostname, "port": parts.port, "user": parts.username, **storage}), parts.path
     return fsspec.core.url_to_fs(uri, **storage)
+
+
+def _s3_endpoint() -> dict[str, str]:
+    """The store that the environment names. The driver reads it too, but then looks for a host of the bucket's name."""
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    parts = urlsplit(url or "")
+    return {"scheme": parts.scheme, "endpoint_override": parts.netloc} if parts.netloc else {}
 
 
 def _name(uri: str, path: str) -> str:
