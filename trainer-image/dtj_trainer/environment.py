@@ -114,13 +114,18 @@ def _checkpoint(env: Mapping[str, str]) -> CheckpointSettings:
     told = _json(env, "DTJ_CHECKPOINT")
     default = CheckpointSettings()
     seconds = told.get("everySeconds")
-    return CheckpointSettings(
-        directory=str(told.get("directory") or ""),
-        every_steps=int(told.get("everySteps") or 0),
-        every_seconds=float(default.every_seconds if seconds is None else seconds),
-        keep=max(1, int(told.get("keep") or default.keep)),
-        log_directory=env.get("DTJ_LOG_DIR", ""),
-    )
+    try:
+        return CheckpointSettings(
+            directory=str(told.get("directory") or ""),
+            every_steps=int(told.get("everySteps") or 0),
+            every_seconds=float(default.every_seconds if seconds is None else seconds),
+            keep=max(1, int(told.get("keep") or default.keep)),
+            log_directory=env.get("DTJ_LOG_DIR", ""),
+        )
+    except (TypeError, ValueError) as error:
+        raise PreflightFailed(
+            f"DTJ_CHECKPOINT holds a value of the wrong kind ({error}); let the operator write it, or unset it"
+        ) from error
 
 
 def _devices(env: Mapping[str, str]) -> DeviceSettings:

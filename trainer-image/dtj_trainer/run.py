@@ -80,10 +80,11 @@ def child_environment(settings: Settings, config: TfConfig, environment: Mapping
     told = {
         "heartbeat_seconds": settings.heartbeat_seconds,
         "start_seconds": settings.start_seconds,
+        "stall_seconds": settings.stall_seconds,
         "memory_growth": "true" if settings.memory_growth else None,
         "gpu_memory_limit_mb": settings.gpu_memory_limit_mb,
         "logical_devices": settings.logical_devices,
-        "threads": threads,
+        "threads": settings.threads,  # the limit is found by the program too, which may pin its threads instead
         "profile_steps": settings.profile_steps,
         "gpus": settings.gpus,
         "deterministic": "true" if settings.deterministic else None,

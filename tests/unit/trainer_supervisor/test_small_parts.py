@@ -9,16 +9,18 @@ from typing import Any
 
 import pytest
 
+from dtj_trainer import environment
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.run import child_environment
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.place import Part, read_place
 from dtj_trainer.supervisor.program import uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.settings import parse
+from dtj_trainer.supervisor.settings import Settings, parse
 from dtj_trainer.supervisor.termination import Ending
 
 TWO = {"worker": ["a:2222", "b:2222"]}
@@ -96,10 +98,11 @@ def test_the_leader_is_the_chief_or_else_worker_0():
     "text",
     ["{", "[]", '{"cluster": 3}', '{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}',
      '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 4}}',
+     '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "a"}}', '{"cluster": {"worker": "a:1"}}',
      '{"cluster": {"worker": ["a:1"]}, "task": {"type": "boss", "index": 0}}'],
 )  # fmt: skip
 def test_a_broken_tf_config_is_one_sentence(text: str):
-    with pytest.raises(PreflightFailed, match="TF_CONFIG"):
+    with pytest.raises(PreflightFailed, match=r"TF_CONFIG.*; "):
         read_tf_config({"TF_CONFIG": text})
 
 
@@ -265,6 +268,30 @@ def test_what_the_end_of_a_child_means_after_sigterm():
     assert judge_stopped(child(**done, explicitExit=True), managed=False).exit_code == 143
     assert judge_stopped(child(**preempted), managed=True).exit_code == 42
     assert judge_stopped(child(), managed=False).exit_code == 143
+
+
+def test_metrics_without_a_value_are_named():
+    page = Metrics().text(peers_ready=0, standby_ready=False, child=None)
+    for name in (
+        "dtj_loss",
+        "dtj_learning_rate",
+        "dtj_last_checkpoint_step",
+        "dtj_restarts_total",
+        "dtj_bringup_seconds",
+    ):
+        assert f"# TYPE {name} " in page
+
+
+def test_the_program_is_told_what_a_flag_has_set():
+    told = child_environment(Settings(stall_seconds=7.0, start_seconds=9.0), read_tf_config({}), {})
+    assert environment.read(told).stall_seconds == 7.0
+    assert environment.read(told).start_seconds == 9.0
+    assert environment.read(told).devices.threads is None  # so that a deterministic program gets one
+
+
+def test_a_checkpoint_setting_of_the_wrong_kind_is_one_sentence():
+    with pytest.raises(PreflightFailed, match=r"DTJ_CHECKPOINT holds .*'soon'.*; "):
+        environment.read({"DTJ_CHECKPOINT": '{"directory": "/ckpt", "everySteps": "soon"}'})
 
 
 def test_the_metrics_page_names_what_the_contract_names():

@@ -112,14 +112,17 @@ def read_tf_config(environment: Mapping[str, str]) -> TfConfig:
     try:
         index = int(str(task.get("index", 0)))
     except ValueError:
-        raise PreflightFailed(f"TF_CONFIG has task index {task.get('index')!r}, not a number") from None
+        message = (
+            f"TF_CONFIG has task index {task.get('index')!r}, not a number; remove it or let the operator write it"
+        )
+        raise PreflightFailed(message) from None
     if role not in ROLES and role not in cluster:
         raise PreflightFailed(f"TF_CONFIG has task type {role!r}; it has to be one of {', '.join(ROLES)}")
     for name, addresses in cluster.items():
         for address in addresses:
             _check_address(name, address)
     if role != "evaluator" and cluster and not 0 <= index < len(cluster.get(role, ())):
-        message = f"TF_CONFIG names this process {role} {index}, which its cluster does not have"
+        message = f"TF_CONFIG names this process {role} {index}, which its cluster does not have; correct its task"
         raise PreflightFailed(message)
     return TfConfig(cluster, Task(role, index))
 
@@ -127,13 +130,13 @@ def read_tf_config(environment: Mapping[str, str]) -> TfConfig:
 def _object(config: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = config.get(key, {})
     if not isinstance(value, dict):
-        raise PreflightFailed(f"TF_CONFIG has a {key!r} that is not a JSON object")
+        raise PreflightFailed(f"TF_CONFIG has a {key!r} that is not a JSON object; let the operator write it")
     return value
 
 
 def _addresses(role: str, given: object) -> tuple[str, ...]:
     if not isinstance(given, list):
-        raise PreflightFailed(f"TF_CONFIG has {role!r} in its cluster that is not a list of addresses")
+        raise PreflightFailed(f"TF_CONFIG has {role!r} in its cluster that is not a list; give host:port strings")
     return tuple(str(address) for address in given)
 
 
@@ -147,5 +150,5 @@ def _check_address(role: str, address: str) -> None:
 def _task_of_environment(environment: Mapping[str, str]) -> Task:
     index = environment.get("DTJ_INDEX", "0") or "0"
     if not index.isdigit():
-        raise PreflightFailed(f"DTJ_INDEX is {index!r}, not a number")
+        raise PreflightFailed(f"DTJ_INDEX is {index!r}, not a number; let the operator write it, or unset it")
     return Task(environment.get("DTJ_ROLE") or "worker", int(index))

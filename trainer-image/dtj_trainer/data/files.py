@@ -99,7 +99,9 @@ def reading(name: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise PreflightFailed(f"{name} needs the Python package {error.name}; install it in the image") from error
     except ImportError as error:
-        raise PreflightFailed(f"{name} cannot be read without a driver ({_first_line(error)})") from error
+        raise PreflightFailed(
+            f"{name} cannot be read without a driver ({_first_line(error)}); install it in the image"
+        ) from error
     except Exception as error:
         if any(word in type(error).__name__ for word in ("ConnectionError", "Timeout")):  # requests, botocore, aiohttp
             raise PreflightFailed(
@@ -128,7 +130,7 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
         elif Path(path).is_dir():
             matching = sorted(str(each) for each in Path(path).iterdir() if _is_data(each.name, suffix))
             if not matching:
-                raise PreflightFailed(f"the directory {name} has no data file in it (*{suffix})")
+                raise PreflightFailed(f"the directory {name} has no data file in it (*{suffix}); check its path")
         else:
             matching = [path]
         return [File(each, each, Path(each).stat().st_size) for each in matching]
@@ -149,7 +151,7 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
                 names = sorted(system.ls(path, detail=False))
                 matching = [each for each in names if _is_data(each.rsplit("/", 1)[-1], suffix)]
                 if not matching:
-                    raise PreflightFailed(f"the directory {uri} has no data file in it (*{suffix})")
+                    raise PreflightFailed(f"the directory {uri} has no data file in it (*{suffix}); check its path")
         return [File(_name(uri, each), each, int(system.info(each)["size"]), system) for each in matching]
 
 

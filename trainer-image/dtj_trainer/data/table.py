@@ -69,7 +69,9 @@ class Columns:
                 raise PreflightFailed(f"{file} has no column {name!r}; it has {_listed(schema.names)}")
             found = schema.field(name).type
             if found != kind:
-                raise PreflightFailed(f"column {name!r} of {file} is {found} and {kind} in the files before it")
+                raise PreflightFailed(
+                    f"column {name!r} of {file} is {found} and {kind} in the files before it; write them with one type"
+                )
 
     def signature(self) -> dict[str, Any]:
         import tensorflow as tf

@@ -83,8 +83,7 @@ class Metrics:
         page: list[str] = []
 
         def family(name: str, kind: str, text: str, lines: list[str]) -> None:
-            if lines:
-                page.extend((f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines))
+            page.extend((f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines))
 
         def single(name: str, kind: str, text: str, value: float | None) -> None:
             family(name, kind, text, [] if value is None else [f"{name} {_number(value)}"])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from dtj_trainer.cluster.tf_config import Task, TfConfig, read_tf_config
+from dtj_trainer.cluster.tf_config import LAST_PORT, Task, TfConfig, read_tf_config
 from dtj_trainer.contract import Environment
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor.rendezvous import Identity
@@ -77,7 +77,9 @@ def read_place(environment: Mapping[str, str], http_port: int) -> Place:
     ports = _object(environment, "DTJ_PEER_PORTS")
     attempt = environment.get(Environment.ATTEMPT, "") or "0"
     if not attempt.isdigit():
-        raise PreflightFailed(f"{Environment.ATTEMPT} is {attempt!r}, not a number")
+        raise PreflightFailed(
+            f"{Environment.ATTEMPT} is {attempt!r}, not a number; let the operator write it, or unset it"
+        )
     return Place(
         config=config,
         part=part,
@@ -112,7 +114,7 @@ def _endpoint(config: TfConfig, task: Task, ports: Mapping[str, object], http_po
     address = config.address(task)
     port = str(ports.get(address, http_port))
     if not port.isdigit():
-        raise PreflightFailed(f"DTJ_PEER_PORTS has {port!r} for {address}, not a port")
+        raise PreflightFailed(f"DTJ_PEER_PORTS has {port!r} for {address}, not a port; give one from 1 to {LAST_PORT}")
     return config.endpoint(task)[0], int(port)
 
 
@@ -123,9 +125,9 @@ def _object(environment: Mapping[str, str], name: str) -> Mapping[str, object]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise PreflightFailed(f"{name} is not JSON ({error})") from None
+        raise PreflightFailed(f"{name} is not JSON ({error}); let the operator write it, or unset it") from None
     if not isinstance(value, dict):
-        raise PreflightFailed(f"{name} is not a JSON object")
+        raise PreflightFailed(f"{name} is not a JSON object; let the operator write it, or unset it")
     return value
 
 
