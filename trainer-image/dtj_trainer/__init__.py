@@ -10,6 +10,8 @@ Importing this imports no TensorFlow: the supervisor lives in the same package.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from dtj_trainer import last_word
+
 if TYPE_CHECKING:
     from dtj_trainer import data
     from dtj_trainer.loop.by_hand import Job, session
@@ -32,6 +34,8 @@ _PLACES = {
     "train": "dtj_trainer.loop.train",
 }
 """Where each public name lives; imported when it is first used."""
+
+last_word.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ import json
 import os
 import runpy
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def _run(order: dict[str, Any]) -> None:
         if isinstance(end.code, str):
             sys.stderr.write(f"{end.code}\n")
     except BaseException:  # noqa: BLE001 - as the interpreter does
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
         code = 1
     sys.stdout.flush()
     sys.stderr.flush()

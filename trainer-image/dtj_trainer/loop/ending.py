@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.failures import classify
 from dtj_trainer.running import Session
 
@@ -18,7 +19,10 @@ LEAVES_AT_ONCE = ("peer-lost", "preempted", "fenced", "stalled")
 
 @contextmanager
 def ending(session: Session) -> Iterator[None]:
-    """End the process by `os._exit`, with its one line and exit code, where nobody can go on."""
+    """End the process by `os._exit`, with its one line and exit code, where nobody can go on.
+
+    What Python has refused within a graph is raised as if there were no graph.
+    """
     try:
         yield
     except Exception as error:
@@ -30,4 +34,6 @@ def ending(session: Session) -> Iterator[None]:
             print(f"dtj: {failure.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people
             sys.stdout.flush()
             os._exit(failure.exit_code)
+        if failure.cls == "preflight-failed" and not isinstance(error, TrainerError):
+            raise PreflightFailed(failure.message) from error
         raise

@@ -1,0 +1,27 @@
+"""What a program that runs without `dtj-run` says when one of our errors ends it: the same one line.
+
+Other exceptions are Python's affair. Standard library only.
+"""
+
+import os
+import sys
+from types import TracebackType
+
+from dtj_trainer.contract import EXIT_ERROR, TrainerError
+
+
+def install() -> None:
+    """Say a TrainerError that nobody has caught as one line, and end with its exit code."""
+    before = sys.excepthook
+
+    def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, TrainerError):
+            before(kind, error, trace)
+            return
+        sys.stdout.flush()
+        sys.stderr.write(f"dtj: {' '.join(error.message.split())}\n")
+        sys.stderr.flush()
+        if error.exit_code != EXIT_ERROR:  # the interpreter's own
+            os._exit(error.exit_code)
+
+    sys.excepthook = say
