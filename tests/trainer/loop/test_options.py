@@ -28,3 +28,12 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert rates[-1] == pytest.approx(0.01 * devices)
     assert rates[0] == pytest.approx(0.01 * (1 + (devices - 1) / 10))
     assert rates == sorted(rates)
+    assert said["stopped"] == 3
+    assert said["seen"] == [0, 1, 2, 3]
+    assert said["files"] == ["at-2.weights.h5", "at-4.weights.h5"]
+    assert said["endless"] < 0.05  # of the last steps, not of all
+    refused = "PreflightFailed: a global batch of 33 cannot be divided among 2 replicas; use 32 or 34"
+    assert said["uneven"] == (refused if devices == 2 else 16)
+    assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
+    assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
+    assert said["vector"] == "the train step returned 'loss' of shape (3,); reduce it to a scalar"

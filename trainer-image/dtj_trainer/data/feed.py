@@ -41,7 +41,9 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
             _divisible(total, session.replicas)
         return Batches(total if is_dataset(data) else None, None)
     if (global_batch_size is None) == (per_replica_batch_size is None):
-        raise PreflightFailed("a Pipeline needs exactly one of global_batch_size and per_replica_batch_size")
+        raise PreflightFailed(
+            "dtj.data.Pipeline needs a batch size; give exactly one of global_batch_size= and per_replica_batch_size="
+        )
     if per_replica_batch_size is not None:
         return Batches(_positive(per_replica_batch_size) * session.replicas, None)
     assert global_batch_size is not None
@@ -76,7 +78,10 @@ def training_dataset(
                 f"the dataset is shuffled without a seed, so each of {session.workers} processes would read another "
                 "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
             )
-        dataset = _own_part(data.repeat(), session) if is_dataset(data) else _call(data, session).repeat()
+        if is_dataset(data):
+            dataset = _own_part(data.repeat(), session)
+        else:
+            dataset = _dividing(_call(data, session).repeat(), session.local_replicas)
         if skip:
             warnings.warn(
                 f"a plain tf.data.Dataset resumes by reading past {skip} batches; dtj.data.Pipeline jumps there",
@@ -98,8 +103,10 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
     return _call(data, session)
 
 
-def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
-    """Updates in one pass over the data, where its size is known."""
+def epoch_steps(data: Any, sizes: Batches, accumulate: int, given: int | None) -> int | None:
+    """Updates in one pass over the data, where its size is known. A Dataset that has to be read for that, which may
+    never end, is read only where no number of steps is `given` in its place.
+    """
     if isinstance(data, Pipeline):
         if data.size is None or not sizes.total:
             return None
@@ -107,7 +114,7 @@ def epoch_steps(data: Any, sizes: Batches, accumulate: int) -> int | None:
     if not is_dataset(data):
         return None
     cardinality = int(data.cardinality())
-    if cardinality == INFINITE:
+    if cardinality == INFINITE or (cardinality == UNKNOWN and given is not None):
         return None
     if cardinality == UNKNOWN:
         import tensorflow as tf
@@ -150,23 +157,49 @@ def _own_part(dataset: Any, session: Session) -> Any:
     if session.replicas == 1:
         return dataset
 
-    def length(batch: Any) -> Any:
-        return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
-
-    def even(*batch: Any) -> Any:
-        return length(batch) % session.replicas == 0
-
     def own(*batch: Any) -> Any:
-        part = length(batch) // session.workers
+        part = _length(batch) // session.workers
         start = part * session.rank
         own_part = tf.nest.map_structure(lambda tensor: tensor[start : start + part], batch)
         return own_part if len(own_part) > 1 else own_part[0]
 
-    if _static_batch(dataset) is None:
-        dataset = dataset.filter(even)
+    dataset = _dividing(dataset, session.replicas)
     size = _static_batch(dataset)
     dataset = dataset if session.workers == 1 else dataset.map(own, num_parallel_calls=AUTOTUNE_CALLS)
     return dataset if size is None else _shaped(dataset, size // session.workers)
+
+
+def _dividing(dataset: Any, parts: int) -> Any:
+    """The batches that can be cut into `parts` equal ones; where not even the first can, reading it fails with
+    PreflightFailed.
+    """
+    import tensorflow as tf
+
+    size = _static_batch(dataset)
+    if size is not None:
+        _divisible(size, parts)
+    if size is not None or parts == 1:
+        return dataset
+
+    def refuse(size: Any) -> bool:
+        _divisible(int(size), parts)
+        return False
+
+    def even(number: Any, batch: Any) -> Any:
+        divides = _length(batch) % parts == 0
+        return tf.cond(
+            divides | (number > 0),
+            lambda: divides,
+            lambda: tf.ensure_shape(tf.numpy_function(refuse, [_length(batch)], tf.bool), []),
+        )
+
+    return dataset.enumerate().filter(even).map(lambda _, batch: batch, num_parallel_calls=AUTOTUNE_CALLS)
+
+
+def _length(batch: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
 
 
 AUTOTUNE_CALLS = -1
@@ -249,10 +282,10 @@ def _static_batch(data: Any) -> int | None:
     import tensorflow as tf
 
     shapes = [spec.shape for spec in tf.nest.flatten(data.element_spec) if hasattr(spec, "shape")]
+    if any(shape.rank == 0 for shape in shapes):
+        raise PreflightFailed("the dataset is not batched; call .batch(global_batch) on it, or give a Pipeline")
     if not shapes or shapes[0].rank is None:
         return None
-    if shapes[0].rank == 0:
-        raise PreflightFailed("the dataset is not batched; call .batch(global_batch) on it, or give a Pipeline")
     return None if shapes[0][0] is None else int(shapes[0][0])
 
 

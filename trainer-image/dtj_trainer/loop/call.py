@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dtj_trainer.data import feed
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
@@ -22,9 +23,11 @@ class Ballot:
     seconds_per_step: float = 0.0
     save: float = 0.0
     stop: float = 0.0
+    report: float = 0.0
+    finish: float = 0.0
 
     def values(self) -> list[float]:
-        return [self.seconds_per_step, self.save, self.stop]
+        return [self.seconds_per_step, self.save, self.stop, self.report, self.finish]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,12 @@ class Call:
     def _row(self, steps: int, ballot: Ballot) -> Any:
         import tensorflow as tf
 
-        return self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+        try:
+            return self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
+        except tf.errors.OutOfRangeError as error:
+            raise PreflightFailed(
+                "the data is empty or ended before the training did; repeat it, or give fewer epochs= or steps="
+            ) from error
 
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         row = self._row(steps, ballot)

@@ -53,11 +53,16 @@ class Callbacks:
 
 
 def _hears_batches(callback: Any) -> bool:
+    """Keras' own callbacks have batch methods that mostly do nothing; those that were given a function or a frequency
+    count.
+    """
     import keras
 
+    if type(callback).__module__.split(".")[0] == keras.__name__:
+        frequency = getattr(callback, "save_freq", getattr(callback, "update_freq", "epoch"))
+        return frequency != "epoch" or not vars(callback).keys().isdisjoint(BATCH_METHODS)
     base = keras.callbacks.Callback
-    overridden = any(getattr(type(callback), name, None) is not getattr(base, name) for name in BATCH_METHODS)
-    return overridden and type(callback).__module__.split(".")[0] != keras.__name__
+    return any(getattr(type(callback), name, None) is not getattr(base, name) for name in BATCH_METHODS)
 
 
 def _writes(callback: Any) -> bool:

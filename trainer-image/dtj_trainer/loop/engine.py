@@ -22,6 +22,9 @@ from dtj_trainer.running import Session, calm
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 
+REPORT_SECONDS = 5.0
+"""Between two reports of metrics where no epochs end."""
+
 
 @dataclass(slots=True)
 class Hooks:
@@ -77,6 +80,7 @@ class _Run:
         self.loss: float | None = None
         self.sums: dict[str, float] = {}
         self.summed = 0
+        self.reported = time.monotonic()
         chief = self.session.is_chief
         epochs = loop.length.epochs if loop.length.per_epoch else None
         self.console = Console(speaks=chief, total=loop.length.total, epochs=epochs)
@@ -114,9 +118,13 @@ class _Run:
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
             loop.hooks.batch_end(self.position.step - 1, called.means)
-        ends_epoch = loop.length.ends_epoch(self.position.step)
+            self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.ballot.finish > 0
+        ends_epoch = self.stopped or loop.length.ends_epoch(self.position.step)
         if ends_epoch:
             self._end_epoch()
+        elif called.ballot.report > 0:
+            self._take_metrics()
+            self._tell()
         last = self.position.step >= loop.length.total or self.stopped
         if loop.keeper.due(self.position.step, asked=called.ballot.save > 0) and not last:
             self._save()
@@ -134,8 +142,16 @@ class _Run:
 
     def _ballot(self) -> Ballot:
         link = self.session.link
-        wanted = link.checkpoint_wanted.is_set() or (self.session.is_chief and self.loop.keeper.time_is_up())
-        return Ballot(self.seconds_per_step, float(wanted), float(link.preempted.is_set()))
+        chief, hooks = self.session.is_chief, self.loop.hooks
+        wanted = link.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
+        silent = self.loop.length.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
+        return Ballot(
+            seconds_per_step=self.seconds_per_step,
+            save=float(wanted),
+            stop=float(link.preempted.is_set()),
+            report=float(chief and silent),
+            finish=float(chief and hooks.single_steps and hooks.wants_stop()),
+        )
 
     def _moved(self, steps: int, seconds: float, called: Called) -> None:
         """Take note of `steps` more steps."""
@@ -194,19 +210,23 @@ class _Run:
             "lower the learning rate, clip gradients (clip_norm=) or look at the data of that step"
         )
 
+    def _take_metrics(self) -> dict[str, float]:
+        """Means since this was last done; every process does it at the same step."""
+        self.metrics = {name: total / self.summed for name, total in self.sums.items()}
+        self.metrics.update(self.loop.trainee.metrics())
+        self.loop.trainee.reset_metrics()
+        self.sums, self.summed, self.reported = {}, 0, time.monotonic()
+        return self.metrics
+
     def _end_epoch(self) -> None:
         loop, epoch = self.loop, self.loop.length.epoch(self.position.step - 1)
-        metrics = {name: total / self.summed for name, total in self.sums.items()}
-        metrics.update(loop.trainee.metrics())
-        loop.trainee.reset_metrics()
-        self.sums, self.summed = {}, 0
+        metrics = self._take_metrics()
         if loop.hooks.validate is not None:
             self.session.link.phase("validate")
             loop.trainee.settle()
             metrics.update(loop.hooks.validate())
             loop.trainee.reset_metrics()
             self.session.link.phase("train")
-        self.metrics = metrics
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)

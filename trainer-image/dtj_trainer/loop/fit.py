@@ -25,8 +25,8 @@ from dtj_trainer.state.position import Position
 def fit(
     model: Any,
     data: Any,
-    *,
     validation: Any = None,
+    *,
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
@@ -59,7 +59,8 @@ def fit(
         started = time.monotonic()
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
-        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate))
+        given = steps_per_epoch or (steps if epochs is None else None)
+        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate, given))
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
         learning_rate.scale(
@@ -176,7 +177,9 @@ def _load_weights(model: Any, path: str) -> None:
             model.load_weights(path)
             return
         prefix = tf.train.latest_checkpoint(path) or path
-        tf.train.Checkpoint(model=model).restore(prefix).expect_partial().assert_existing_objects_matched()
+        parts = tf.train.TrackableView.children(model).items()
+        weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
+        tf.train.Checkpoint(model=weights).restore(prefix).expect_partial().assert_existing_objects_matched()
     except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise PreflightFailed(

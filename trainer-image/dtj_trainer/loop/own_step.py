@@ -49,7 +49,9 @@ class OwnStep:
         import tensorflow as tf
 
         if self._validation_step is None:
-            raise PreflightFailed("validation needs validation_step=, a function of state and batch as the train step")
+            raise PreflightFailed(
+                "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
+            )
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float64)
         means = _scalars(self._validation_step(self._state, batch), "validation step")
         return {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}, count
@@ -89,4 +91,7 @@ def _scalars(values: Any, what: str) -> Mapping[str, Any]:
     values = {} if values is None else values
     if not isinstance(values, Mapping):
         raise UserError(f"the {what} returned {type(values).__name__}; it has to return a dict of scalars")
+    for name, value in values.items():
+        if getattr(getattr(value, "shape", None), "rank", 0):
+            raise UserError(f"the {what} returned {name!r} of shape {tuple(value.shape)}; reduce it to a scalar")
     return values

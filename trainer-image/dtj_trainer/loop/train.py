@@ -68,7 +68,8 @@ def train(
         check_accumulate(accumulate)
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
-        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate))
+        given = steps_per_epoch or (steps if epochs is None else None)
+        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate, given))
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         trainee = OwnStep(train_step, held, validation_step, accumulate)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))

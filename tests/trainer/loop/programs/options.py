@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 import dtj_trainer as dtj
+from dtj_trainer.loop import engine
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])
@@ -46,7 +47,8 @@ model.save_weights(weights)
 tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
 before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics["loss"]
 for name, path in {"file": weights, "directory": folder / "hot"}.items():
-    again = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
+    other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
+    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
     told[f"hot_{name}"] = again.metrics["loss"] / before
 try:
     dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24, initial_weights=str(folder / "none.weights.h5"))
@@ -65,6 +67,10 @@ try:
     dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24, mixed_precision="float16")
 except Exception as refusal:  # noqa: BLE001 - told to the test
     told["too_late"] = str(refusal)
+try:
+    dtj.train(lambda *_: {"loss": tf.zeros([3])}, state={}, data=pipeline(), steps=1, global_batch_size=24)
+except Exception as refusal:  # noqa: BLE001 - told to the test
+    told["vector"] = str(refusal)
 
 
 class Rates(keras.callbacks.Callback):
@@ -86,6 +92,42 @@ dtj.fit(
     callbacks=[rates],
 )
 told["rates"] = [round(rate, 6) for rate in rates.found]
+
+
+class StopsAt(keras.callbacks.Callback):
+    """Stops in the middle of an epoch."""
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        self.model.stop_training = batch == 2
+
+
+seen: list[int] = []
+listening = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+saving = keras.callbacks.ModelCheckpoint(folder / "at-{batch}.weights.h5", save_freq=2, save_weights_only=True)
+told["stopped"] = dtj.fit(compiled(), pipeline(), epochs=3, global_batch_size=24, callbacks=[StopsAt()]).step
+dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[listening])
+dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[saving])
+told["seen"], told["files"] = seen, sorted(path.name for path in folder.glob("at-*"))
+
+
+def forever() -> object:
+    while True:
+        yield x[:24], y[:24]
+
+
+engine.REPORT_SECONDS = 0.0  # a report after each call
+kinds = (tf.TensorSpec([None, 8]), tf.TensorSpec([None, 1]))
+endless = tf.data.Dataset.from_generator(forever, output_signature=kinds)
+ended = dtj.fit(compiled(keras.optimizers.SGD(0.05)), endless, steps=300)
+told["endless"] = ended.metrics["loss"]
+once = dtj.data.Pipeline(dtj.data.numpy(x, y), repeat=False)
+uneven = tf.data.Dataset.from_tensor_slices((x, y)).batch(33)
+single = tf.data.Dataset.from_tensor_slices((x, y[:, 0]))
+for name, data, size in (("uneven", uneven, None), ("too_short", once, 24), ("single", single, None)):
+    try:
+        told[name] = dtj.fit(compiled(), data, epochs=2, global_batch_size=size).step
+    except Exception as refusal:  # noqa: BLE001 - told to the test
+        told[name] = f"{type(refusal).__name__}: {refusal}"
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)
