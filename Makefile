@@ -59,6 +59,10 @@ cluster-down: ## take it down, also after a crash
 images: ## build both images (docker, or buildah where there is no docker)
 	$(in_environment) -m e2e.cluster.images build
 
+.PHONY: pictures
+pictures: ## draw what kubectl shows of jobs into docs/reference/pictures
+	$(in_environment) -m tools.pictures
+
 .PHONY: crds
 crds: ## write the CRD from the resource's model into crds/ and the chart
 	$(in_environment) -m tools.crds

@@ -113,12 +113,13 @@ class Jobs:
         ready = {"type": "Ready", "status": "True"}
         self.api.patch(f"{self._core}/pods/{name}/status", {"status": {"phase": "Running", "conditions": [ready]}})
 
-    def end_pod(self, name: str, code: int) -> None:
+    def end_pod(self, name: str, code: int, message: str = "") -> None:
         """What a kubelet reports of a pod whose container has ended."""
         ended = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
             "finishedAt": "2026-01-01T00:00:00Z",
+            "message": message,
         }
         container = {"name": "tensorflow", "image": "example.org/train:1", "imageID": "", "ready": False}
         status = {

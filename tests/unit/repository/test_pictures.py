@@ -1,0 +1,57 @@
+"""The pictures in docs/reference show the resource as it is now, and load nothing from anywhere."""
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from dtj_operator.api.crd import COLUMNS, crd
+from tools.terminal import beside, draw
+
+REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
+DRAWN = sorted((REFERENCE / "pictures").glob("*.svg"))
+NAMESPACE = "http://www.w3.org/2000/svg"
+
+
+def said(picture: Path) -> str:
+    """The text of a picture, span after span."""
+    spans = re.findall(r"<text[^>]*>([^<]*\S[^<]*)</text>", picture.read_text())
+    return html.unescape("\n".join(spans)).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("picture", DRAWN, ids=lambda picture: picture.stem)
+def test_a_picture_is_shown_and_loads_nothing(picture: Path):
+    assert set(re.findall(r"\w+://[^\s\"<)]*", picture.read_text())) == {NAMESPACE}
+    assert "url(" not in picture.read_text().replace("url(#", "")
+    assert f"(pictures/{picture.name})" in (REFERENCE / "kubectl.md").read_text()
+
+
+@pytest.mark.parametrize(("name", "most"), [("get", 0), ("wide", 1)])
+def test_the_pictures_of_the_list_have_the_columns_of_the_definition(name: str, most: int):
+    columns = [column[0].upper() for column in COLUMNS if column[3] <= most]
+    assert " ".join(["NAME", *columns]) in re.sub(r" +", " ", said(REFERENCE / "pictures" / f"{name}.svg"))
+
+
+def test_the_picture_of_explain_has_every_field_of_the_spec():
+    shown = re.findall(r"(\w+)\s+<[\w\[\]]+", said(REFERENCE / "pictures" / "explain.svg"))
+    schema = str(crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"])
+    assert len(shown) > 100
+    assert [field for field in shown if f"'{field}':" not in f"{schema}'spec':"] == []
+
+
+def test_the_picture_of_describe_has_spec_status_and_events():
+    assert re.findall(r"^(Spec|Status|Events):", said(REFERENCE / "pictures" / "describe.svg"), re.MULTILINE) == [
+        "Spec",
+        "Status",
+        "Events",
+    ]
+
+
+def test_output_is_drawn_as_it_is(tmp_path: Path):
+    draw(tmp_path / "some.svg", "kubectl get <it>", "NAME   AGE\na      1s\n")
+    assert said(tmp_path / "some.svg").splitlines() == ["$ kubectl get <it>", "NAME   AGE", "a      1s"]
+
+
+def test_long_output_stands_in_columns_that_are_read_downwards():
+    assert beside(["a", "bb", "c"], 2) == ["a     c", "bb"]

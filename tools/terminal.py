@@ -1,0 +1,38 @@
+"""A terminal with a command and what it printed, as an SVG that loads nothing from anywhere."""
+
+import re
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
+
+FORMAT: Final = re.sub(
+    r"@font-face \{\{.*?\}\}|<!--.*?-->|Fira Code, (?=monospace)", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL
+)
+"""Without Rich's links to a font: each reader's own monospace one."""
+GAP: Final = "    "
+
+
+def draw(target: Path, command: str, output: str, *, columns: int = 1) -> None:
+    """Write the picture; `columns` sets long output side by side."""
+    lines = beside(output.expandtabs().splitlines(), columns)
+    width = max(len(line) for line in (*lines, f"$ {command}")) + 1
+    with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=width, file=nowhere, color_system=None, highlight=False)
+        console.print(Text(f"$ {command}", style="bold green"))
+        for line in lines:
+            console.print(Text(line), no_wrap=True, crop=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        console.save_svg(str(target), title="", code_format=FORMAT, unique_id=target.stem)
+
+
+def beside(lines: list[str], columns: int) -> list[str]:
+    """The lines in so many columns of equal length, read downwards."""
+    height = -(-len(lines) // columns)
+    parts = [lines[at : at + height] for at in range(0, len(lines), height)]
+    widths = [max(map(len, part)) for part in parts]
+    rows = zip_longest(*parts, fillvalue="")
+    return [GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
