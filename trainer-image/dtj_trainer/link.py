@@ -4,7 +4,7 @@ An AF_UNIX SOCK_SEQPACKET pair, one JSON object a packet. The child finds its en
 descriptor named by `DTJ_LINK_FD`; without that variable (a laptop) its end says nothing and
 hears nothing, with the same methods.
 
-child -> supervisor    hello, phase, prepared, progress, checkpoint, ready, outcome
+child -> supervisor    hello, phase, prepared, progress, saving, checkpoint, ready, outcome
 supervisor -> child    go, preempt, checkpoint, profile, leave
 
 Standard library only. Sending never raises: a link that broke is silent.
@@ -27,6 +27,8 @@ LINK_FD: Final = "DTJ_LINK_FD"
 PACKET_BYTES: Final = 65536
 REPORT_SECONDS: Final = 0.1
 """At most one progress packet in this time, but for the first step of a child."""
+ENDING_SAVE_SECONDS: Final = 1.0
+"""How long a save that goes on beside the training keeps a child whose cluster is no more: both ends wait so long."""
 
 Message = dict[str, Any]
 
@@ -184,6 +186,10 @@ class ChildLink:
                 self._sent_at = time.monotonic()
             else:
                 self._held = held
+
+    def saving(self, step: int) -> None:
+        """This process begins to write the checkpoint of `step`; it says so when that is complete."""
+        self._send({"type": "saving", "step": step})
 
     def checkpoint(self, step: int, seconds: float) -> None:
         """A checkpoint of `step` is complete; writing it took `seconds`."""

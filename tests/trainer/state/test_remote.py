@@ -1,6 +1,7 @@
-"""A job whose checkpoints lie where no pod has a path to: on a real HDFS, in a bucket."""
+"""A job whose checkpoints lie where no pod has a path to: on a real HDFS, in buckets."""
 
 import pytest
+import tensorflow as tf
 
 from dtj_trainer.data.files import file_system
 from dtj_trainer.errors import Fenced
@@ -12,12 +13,32 @@ from tests.trainer.loop import launch
 pytestmark = pytest.mark.trainer
 
 
-def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_on_hdfs(hadoop):
-    directory = hadoop.uri("/checkpoints/job")
-    environment = {**launch.checkpoint(directory, everySteps=3, keep=2), "DTJ_UID": "u"}
+@pytest.fixture(params=["hdfs", "s3"])
+def away(request, monkeypatch):
+    """A directory far away, and the environment that leads there."""
+    if request.param == "hdfs":
+        return request.getfixturevalue("hadoop").uri("/checkpoints/job"), {}
+    store = request.getfixturevalue("s3_store")
+    for name, value in store.environment.items():
+        monkeypatch.setenv(name, value)
+    return "s3://logs/checkpoints/job", store.environment
+
+
+def carried_back(uri, path):
+    system, place = file_system(uri, {})
+    for each in system.find(place):
+        copy = path / each.split(place.strip("/"), 1)[1].lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        system.get_file(each, str(copy))
+
+
+def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, tmp_path):
+    directory, leading_there = away
+    environment = {**launch.checkpoint(directory, everySteps=3, keep=2), "DTJ_UID": "u", **leading_there}
     killed = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "8"})
     assert killed.code == -9, killed.output
-    resumed = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "1"})
+    model = f"{directory}-model"
+    resumed = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "1", "TEST_EXPORT": model})
     assert resumed.code == 0, resumed.output
     assert resumed.said["resumed_from"] in {3, 6}
     assert resumed.said["digest"] == launch.run("resume.py").said["digest"]
@@ -27,6 +48,8 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_on_hdfs(hadoop)
     assert (read_json(place, "done.json") or {})["step"] == 40
     assert (read_json(place, "job.json") or {})["step"] == 40
     assert folder(f"{directory}/logs").names()
+    carried_back(model, tmp_path)
+    assert tf.saved_model.load(str(tmp_path)).serve(tf.zeros([2, 8])).shape == (2, 1)
     again = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "2"})
     assert again.last_word == "dtj: finished at step 40 already"
 

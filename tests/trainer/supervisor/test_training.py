@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, until
 
 pytestmark = pytest.mark.trainer
 
@@ -98,6 +98,35 @@ def test_steps_are_profiled_that_a_flag_names_or_somebody_asks_for(launch: Launc
 def profiles(directory: Path) -> list[Path]:
     """Where TensorBoard's profile page looks."""
     return sorted((directory / "logs" / "plugins" / "profile").glob("*/*.xplane.pb"))
+
+
+def test_the_last_epochs_metrics_are_told_everywhere_before_the_program_ends(launch: Launcher, tmp_path: Path):
+    port = free_port()
+    pod = launch.start("reported.py", str(port), str(tmp_path / "logs"), http=port, environment=job(tmp_path))
+    assert pod.wait() == 0, pod.log
+    said = json.loads(pod.said[-1])
+    assert said["result"].keys() == {"loss", "mae", "val_loss", "val_mae"}
+    assert said["status"] == said["result"] == pod.termination()["metrics"]
+    assert said["events"] == pytest.approx(said["result"])
+
+
+def test_a_save_that_hangs_is_given_up_in_one_sentence(launch: Launcher, tmp_path: Path):
+    environment = job(tmp_path) | {"TEST_FLUSH_SECONDS": "600"}
+    pod = launch.start("--save-seconds", "1", "--restarts", "0", "training.py", "100000", environment=environment)
+    assert pod.wait() == 75, pod.log
+    assert pod.termination()["class"] == "stalled"
+    assert pod.last_line.startswith("a checkpoint was not saved in the time for it (--save-seconds)")
+
+
+def test_a_save_that_has_begun_outlives_the_loss_of_a_peer(launch: Launcher, tmp_path: Path):
+    environment = job(tmp_path) | {"TEST_FLUSH_SECONDS": "0.4"}
+    environment["DTJ_CHECKPOINT"] = json.dumps({"directory": str(tmp_path), "everySteps": 20})
+    del environment["DTJ_UID"]
+    chief, other = launch.cluster("training.py", "45", environments={0: environment, 1: environment})
+    until(lambda: "flushing" in chief.said, "no save")
+    os.kill(other.child(), signal.SIGKILL)
+    assert chief.wait() == 0, chief.log
+    assert "resumed 20" in chief.said
 
 
 def test_a_first_step_that_never_comes_is_a_stall(launch: Launcher):

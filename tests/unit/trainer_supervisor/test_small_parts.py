@@ -155,6 +155,19 @@ def test_a_save_counts_as_life():
     assert not progress.stalled(500.0, None, 900.0)
 
 
+def test_a_save_that_does_not_end_in_its_time_hangs_also_beside_steps():
+    progress = stepping()
+    progress.hear({"type": "saving", "step": 10}, 10.0, 0.0)
+    progress.hear({"type": "progress", "step": 11, "steps": 1, "seconds": 1.0}, 610.0, 0.0)
+    assert not progress.save_hangs(610.0, 600.0)
+    assert progress.save_hangs(610.1, 600.0)
+    progress.hear({"type": "checkpoint", "step": 10}, 611.0, 0.0)
+    assert not progress.save_hangs(2000.0, 600.0)
+    progress.hear({"type": "saving", "step": 12}, 2000.0, 0.0)
+    progress.child_lost()
+    assert not progress.save_hangs(3000.0, 600.0)
+
+
 def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
     progress = stepping(seconds=1.0)
     assert not progress.stalled(50.0, None, 900.0)
@@ -259,6 +272,9 @@ def test_what_the_end_of_a_child_means():
     stalled = child()
     stalled.sentence = Sentence.STALLED
     assert judged(stalled, signal.SIGKILL) == ("stalled", "stalled", 75)
+    saving = child()
+    saving.sentence = Sentence.SAVING
+    assert judged(saving, signal.SIGKILL) == ("stalled", "stalled", 75)
 
 
 def test_what_the_end_of_a_child_means_after_sigterm():

@@ -97,6 +97,9 @@ class _Run:
         try:
             while self.position.step < loop.length.total and not self.stopped:
                 self._call()
+        except Exception:
+            loop.keeper.linger()
+            raise
         finally:
             self.profiler.close()
             self.events.close()

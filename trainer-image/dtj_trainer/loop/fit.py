@@ -18,6 +18,7 @@ from dtj_trainer.loop.length import length
 from dtj_trainer.loop.result import Result
 from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.running import Session
+from dtj_trainer.state import export as exported
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 
@@ -121,7 +122,7 @@ def conclude(
     loop.keeper.save(position, loop.length.epoch(position.step))
     loop.keeper.wait()
     if export is not None and session.is_chief:
-        model.export(export, verbose=False)
+        exported.export(model, export)
     loop.keeper.finish(position, metrics)
     session.board.barrier()
     session.link.phase("done")

@@ -23,6 +23,11 @@ class Background:
             self._thread.join()
             self.look()
 
+    def linger(self, seconds: float) -> None:
+        """Return when nothing goes on any more, or after `seconds`."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
     def look(self) -> None:
         """Raise what went wrong, if the work is over; else go on."""
         if self._thread is None or self._thread.is_alive():

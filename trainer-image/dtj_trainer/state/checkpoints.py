@@ -127,6 +127,10 @@ class Checkpoints:
         """Return when the last save is complete; raises what went wrong in it."""
         self._background.wait()
 
+    def linger(self, seconds: float) -> None:
+        """Give a save that has begun so much time to be complete."""
+        self._background.linger(seconds)
+
     def look(self) -> None:
         """Raise what went wrong in the last save, if it has ended."""
         self._background.look()

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.link import ENDING_SAVE_SECONDS
 from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
@@ -118,7 +119,15 @@ class Keeper:
         def complete() -> None:
             self._session.link.checkpoint(place.step, time.monotonic() - started)
 
+        self._checkpoints.wait()
+        if self.owner is not None:
+            self._session.link.saving(place.step)
         self._checkpoints.save(place.step, objects, notes, complete)
+
+    def linger(self) -> None:
+        """Let a save that has begun be complete, for as long as the supervisor leaves it to this process."""
+        if self.directory:
+            self._checkpoints.linger(ENDING_SAVE_SECONDS)
 
     def look(self) -> None:
         """Raise what went wrong in the last save, if it has ended."""

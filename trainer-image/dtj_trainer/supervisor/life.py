@@ -25,6 +25,8 @@ class Sentence(StrEnum):
     OVERTAKEN = "overtaken"
     """Its cluster is no more."""
     STALLED = "stalled"
+    SAVING = "saving"
+    """A save does not end."""
     SILENT = "silent"
     """Its server does not answer."""
     DISMISSED = "dismissed"
@@ -84,6 +86,11 @@ def judge(  # noqa: PLR0911 - a table, first match wins
         return _peer_lost("the cluster forms anew")
     if child.sentence is Sentence.STALLED:
         return _stalled("no step was made for too long")
+    if child.sentence is Sentence.SAVING:
+        return _stalled(
+            "a checkpoint was not saved in the time for it (--save-seconds); look at the volume or store of the "
+            "checkpoint directory"
+        )
     if child.sentence is Sentence.SILENT:
         return _stalled("the TensorFlow server did not answer")
     if number:

@@ -43,6 +43,8 @@ class Progress:
     serving: bool = False
     stepped: bool = False
     """The present child has made a step."""
+    saving_since: float | None = None
+    """The present child writes a checkpoint, perhaps beside its steps."""
     _built: bool = False
     """All is ready for the present child's first step."""
     _life: float = 0.0
@@ -51,13 +53,13 @@ class Progress:
     def child_started(self, now: float) -> None:
         """A new child was let go: nothing of it is known yet."""
         self.managed = self.serving = self.stepped = self._built = False
-        self.phase = ""
+        self.phase, self.saving_since = "", None
         self._life = now
 
     def child_lost(self) -> None:
         """The child is gone."""
         self.managed = self.serving = self.stepped = False
-        self.phase = ""
+        self.phase, self.saving_since = "", None
 
     def hear(self, message: Mapping[str, Any], now: float, wall: float) -> None:
         """A message of the child's, at `now`, which is `wall` in Unix time."""
@@ -68,7 +70,10 @@ class Progress:
                 self._entered(str(message.get("phase")), now)
             case "progress":
                 self._steps_made(message, now, wall)
+            case "saving":
+                self.saving_since = now
             case "checkpoint":
+                self.saving_since = None
                 self.checkpoint_step = int(message["step"])
                 self._life = now
             case "ready":
@@ -148,6 +153,10 @@ class Progress:
         if not self.stepped:
             return self._built and now - self._life > start
         return now - self._life > self.stall_after(limit)
+
+    def save_hangs(self, now: float, limit: float) -> bool:
+        """Whether a save has begun and is not complete after `limit` seconds."""
+        return self.saving_since is not None and now - self.saving_since > limit
 
     def stall_after(self, limit: float | None) -> float:
         """Seconds without a step that are a stall."""

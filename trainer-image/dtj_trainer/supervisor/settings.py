@@ -29,6 +29,7 @@ class Settings:
     """In-place re-forks before giving up."""
     stall_seconds: float | None = None
     """None: 10 x the median step + 30."""
+    save_seconds: float = 900.0
     start_seconds: float = 900.0
     heartbeat_seconds: float = 3.0
     port: int = PORT
@@ -114,6 +115,7 @@ def _auto(text: str) -> str:
 _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "restarts": (_count, "N", "in-place restarts before giving up (default 10)"),
     "stall_seconds": (_number, "S", "time without a step that is a stall (default 10 x median + 30)"),
+    "save_seconds": (_number, "S", "how long one checkpoint may take (default 900)"),
     "start_seconds": (_number, "S", "how long to wait for the peers (default 900)"),
     "heartbeat_seconds": (_number, "S", "heartbeat of TensorFlow's coordination service (default 3)"),
     "port": (_port, "PORT", "HTTP port (default 9401)"),

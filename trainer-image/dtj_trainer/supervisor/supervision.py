@@ -409,12 +409,17 @@ class Supervision:
             if not self._rendezvous.overtaken:
                 return
             self._overtaken_at = now
-        saving = self._progress.phase == "save" and now - self._overtaken_at < SAVE_SECONDS
-        if child.sentence is None and not saving and child.pid is not None:
+        if child.sentence is None and now - self._overtaken_at >= self._save_grace() and child.pid is not None:
             child.sentence = Sentence.OVERTAKEN
             if self._runs:
                 self._rendezvous.process_lost()
             nursery.kill(child.pid)
+
+    def _save_grace(self) -> float:
+        """How long a save may still go on; whether its writer still may commit is for the writer to look up."""
+        if self._progress.phase == "save":
+            return SAVE_SECONDS
+        return link.ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
 
     def _check_versions(self, now: float) -> None:
         odd = self._rendezvous.odd_version()
@@ -453,6 +458,8 @@ class Supervision:
             return
         if self._progress.stalled(now, self._settings.stall_seconds, self._settings.start_seconds):
             child.sentence = Sentence.STALLED
+        elif self._progress.save_hangs(now, self._settings.save_seconds):
+            child.sentence = Sentence.SAVING
         elif self._progress.serving and self._silence.silent(now):
             child.sentence = Sentence.SILENT
         else:

@@ -53,6 +53,7 @@ result = dtj.fit(
     global_batch_size=None if REPLICA_BATCH else int(os.environ.get("TEST_BATCH", "24")),
     per_replica_batch_size=REPLICA_BATCH,
     callbacks=[Accident()] if DIE_AT or LEAVE_AT else [],
+    export=os.environ.get("TEST_EXPORT"),
 )
 state = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]
 digest = hashlib.sha256(b"".join(np.ascontiguousarray(value).tobytes() for value in state)).hexdigest()

@@ -1,9 +1,13 @@
 # ruff: noqa: T201 - the test reads what is printed
-"""Trains a small model under `dtj-run`, slowly. Arguments: steps, and `wait` for data that never comes."""
+"""Trains a small model under `dtj-run`, slowly. Arguments: steps, and `wait` for data that never comes.
+
+TEST_FLUSH_SECONDS: so long takes the disk to flush the first file of a checkpoint.
+"""
 
 import os
 import sys
 import time
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -17,6 +21,21 @@ x = np.random.default_rng(0).normal(size=(240, 8)).astype("float32")
 y = x[:, :3].sum(1, keepdims=True)
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4), keras.layers.Dense(1)])
 model.compile(keras.optimizers.SGD(0.01), "mse")
+
+
+flush = os.fsync
+
+
+def slow_flush(file):
+    if "/ckpt-" in str(Path(f"/proc/self/fd/{file}").readlink()):
+        os.fsync = flush
+        print("SAY flushing", flush=True)
+        time.sleep(float(os.environ["TEST_FLUSH_SECONDS"]))
+    flush(file)
+
+
+if "TEST_FLUSH_SECONDS" in os.environ:
+    os.fsync = slow_flush
 
 
 class Slow(keras.callbacks.Callback):
@@ -36,6 +55,7 @@ def never(_context):
 
 if sys.argv[2:] == ["wait"]:
     dtj.fit(model, never, steps=1)
-dtj.fit(
+result = dtj.fit(
     model, dtj.data.Pipeline(dtj.data.numpy(x, y)), steps=int(sys.argv[1]), global_batch_size=24, callbacks=[Slow()]
 )
+print("SAY resumed", result.resumed_from, flush=True)
