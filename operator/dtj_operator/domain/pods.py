@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dtj_operator.api.names import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
 from dtj_operator.api.resource import parse_time
 from dtj_operator.domain.snapshot import TERMINAL, Container, Pod, Service, Terminated
+from dtj_operator.domain.testimony import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -122,4 +123,5 @@ def _reason_of(condition: Mapping[str, Any]) -> str:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() else UNREADABLE
+    number = whole(int(text)) if text and text.isascii() and text.isdigit() else None
+    return UNREADABLE if number is None else number

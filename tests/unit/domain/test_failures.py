@@ -408,6 +408,12 @@ def test_two_pods_with_the_same_slot_label_are_resolved_to_one():
     assert world.act().deletes == ["twin"]
 
 
+def test_an_attempt_beyond_all_counts_that_somebody_writes_on_a_pod_is_no_attempt():
+    world = job(worker=1).running()
+    world.pods["train-worker-0"]["metadata"]["labels"]["dtj.dev/attempt"] = "9" * 63
+    assert world.act().status.attempt < 2**53
+
+
 # Scope
 
 
