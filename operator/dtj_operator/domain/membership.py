@@ -54,11 +54,11 @@ def _create(draft: Draft, slot: Slot, avoid: tuple[str, ...]) -> None:
 
 
 def _service(draft: Draft) -> bool:
-    """Whether the service stands, or will when this plan's pods are created."""
+    """Whether the service stands, or will when this plan's pods are created. A job of size 0 has one too."""
     service = draft.snapshot.service
     if service is not None:
         return service.owner_uid == draft.job.uid and service.deleted_at is None
-    if not draft.slots or draft.held or not _may_try(draft, draft.name):
+    if draft.held or not _may_try(draft, draft.name):
         return False
     draft.actions.append(CreateService())
     return True
