@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -52,6 +53,7 @@ def test_a_chief_that_was_cut_off_writes_nothing_once_its_successor_has_begun(la
     new = launch.start("training.py", "12", environment=job(directory, attempt=1))
     assert new.wait() == 0, new.log
     assert new.termination()["step"] == 12
+    assert re.search(r"^dtj: going on after step \d+ of 12$", new.log, re.MULTILINE)
     before = files(directory)
     assert {"ckpt-12.index", "done.json", "owner.json"} <= before.keys()
     for pid in reversed(frozen):

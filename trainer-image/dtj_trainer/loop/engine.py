@@ -92,6 +92,8 @@ class _Run:
 
     def to_the_end(self) -> tuple[Position, dict[str, float]]:
         loop = self.loop
+        if self.position.step:
+            self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
         if self.position.step < loop.length.total:
             loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
         try:
