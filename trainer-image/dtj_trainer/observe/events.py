@@ -2,6 +2,8 @@
 that reports four times a second a percent of its time.
 """
 
+import copy
+import functools
 import os
 import socket
 import time
@@ -37,9 +39,8 @@ class Events:
             return
         from tensorflow.compat.v1 import Summary
 
-        told = ((name, float(value)) for name, value in scalars.items() if value is not None)
-        values = [Summary.Value(tag=name, simple_value=value) for name, value in told]
-        self._add(step=step, summary=Summary(value=values))
+        told = [_point(name, value) for name, value in scalars.items() if value is not None]
+        self._add(step=step, summary=Summary(value=told))
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
@@ -59,3 +60,21 @@ class Events:
         if self._writer is not None:
             self._writer.close()
             self._logs.close()
+
+
+def _point(name: str, value: float) -> Any:
+    point = copy.deepcopy(_zero())
+    point.tag = name
+    point.tensor.float_val[0] = value
+    return point
+
+
+@functools.cache
+def _zero() -> Any:
+    """A point as tf.summary.scalar writes it; that itself works only where TensorBoard is installed."""
+    import tensorflow as tf
+    from tensorflow.compat.v1 import Summary, SummaryMetadata
+
+    scalars = SummaryMetadata.PluginData(plugin_name="scalars")
+    metadata = SummaryMetadata(plugin_data=scalars, data_class="DATA_CLASS_SCALAR")
+    return Summary.Value(metadata=metadata, tensor=tf.make_tensor_proto(0.0, tf.float32))
