@@ -93,12 +93,13 @@ def test_evaluator_evaluates_the_last_checkpoint_and_ends_by_itself(jobs: dict[s
 def test_plain_script_trains_under_its_own_strategy(jobs: dict[str, Running]) -> None:
     running = jobs["tutorial.yaml"]
     running.job.succeeded(SECONDS)
-    for pod in ("worker-0", "worker-1"):
-        log = running.job.log(pod)
-        assert "CollectiveAllReduceStrategy with 2 replicas" in log
-        found = re.search(rf"^test accuracy (0\.\d+) after {STEPS} steps$", log, re.MULTILINE)
-        assert found is not None, log
-        assert float(found[1]) >= 0.9
+    log = running.job.log(
+        "worker-0"
+    )  # as soon as this one is done the other is stopped, which may be on its last lines
+    assert "CollectiveAllReduceStrategy with 2 replicas" in log
+    found = re.search(rf"^test accuracy (0\.\d+) after {STEPS} steps$", log, re.MULTILINE)
+    assert found is not None, log
+    assert float(found[1]) >= 0.9
 
 
 def test_tpu_job_says_in_one_sentence_that_there_is_no_tpu(jobs: dict[str, Running]) -> None:

@@ -42,5 +42,5 @@ def test_a_batch_that_lies_in_one_chunk_is_that_part_of_it():
 
 
 def test_small_batches_go_together_up_to_a_number_of_bytes():
-    assert [at_once(batch, 100) for batch in (1, 32, 4096, 10_000)] == [4096, 128, 1, 1]
+    assert [at_once(batch, 100) for batch in (1, 32, 4096, 100_000)] == [65_536, 2048, 16, 1]
     assert at_once(32, 1 << 20) == 1

@@ -11,8 +11,9 @@ import numpy as np
 
 Chunk: TypeAlias = Mapping[str, Any]
 """Arrays [examples, ...] by column."""
-EXAMPLES, BYTES = 4096, 16 << 20
-"""Of batches smaller than this, as many are handed over together as make up so many examples or bytes."""
+EXAMPLES, BYTES = 65_536, 16 << 20
+"""Of batches smaller than this, as many are handed over together as make up so many examples or bytes: a column costs
+as much to hand over as thousands of its values."""
 
 
 def at_once(batch: int, row: int) -> int:
