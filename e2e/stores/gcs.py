@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import binaries, machine
-from e2e.cluster.api import wait_until
 from e2e.cluster.machine import Machine
 from e2e.cluster.plane import free_port
-
-READY_LIMIT = 30.0
+from e2e.stores.health import wait_healthy
 
 
 @dataclass(frozen=True)
@@ -39,18 +36,5 @@ def object_store(*buckets: str) -> Iterator[ObjectStore]:
             "fake-gcs-server", program, "-scheme=http", "-host=127.0.0.1", f"-port={port}", "-backend=filesystem",
             f"-filesystem-root={host.directory / 'buckets'}", f"-public-host={address}", "-log-level=warn",
         )  # fmt: skip
-        _wait_ready(host, address)
+        wait_healthy(host, "fake-gcs-server", f"{address}/_internal/healthcheck", "The object store")
         yield ObjectStore(address)
-
-
-def _wait_ready(host: Machine, address: str) -> None:
-    def ready() -> bool:
-        host.demand_running()
-        try:
-            with urllib.request.urlopen(f"http://{address}/_internal/healthcheck", timeout=5):
-                return True
-        except OSError:
-            return False
-
-    log = host.log("fake-gcs-server")
-    wait_until(ready, READY_LIMIT, lambda: f"The object store is not ready: {machine.last_words(log)}")

@@ -6,18 +6,16 @@ Small imitations were weighed: gofakes3 refuses uploads in chunks, which is how 
 from __future__ import annotations
 
 import tempfile
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import binaries, machine
-from e2e.cluster.api import wait_until
 from e2e.cluster.machine import Machine
 from e2e.cluster.plane import free_port
+from e2e.stores.health import wait_healthy
 
-READY_LIMIT = 30.0
 ACCESS, SECRET, REGION = "access-of-tests", "secret-of-tests", "us-east-1"
 
 
@@ -65,18 +63,5 @@ def s3(*buckets: str) -> Iterator[S3]:
             "versitygw", program, "--quiet", "--port", address, "--health", "/health", "--region", REGION,
             "--access", ACCESS, "--secret", SECRET, "posix", "--sidecar", attributes, host.directory / "buckets",
         )  # fmt: skip
-        _wait_ready(host, address)
+        wait_healthy(host, "versitygw", f"{address}/health", "The S3 store")
         yield S3(address)
-
-
-def _wait_ready(host: Machine, address: str) -> None:
-    def ready() -> bool:
-        host.demand_running()
-        try:
-            with urllib.request.urlopen(f"http://{address}/health", timeout=5):
-                return True
-        except OSError:
-            return False
-
-    log = host.log("versitygw")
-    wait_until(ready, READY_LIMIT, lambda: f"The S3 store is not ready: {machine.last_words(log)}")

@@ -1,0 +1,26 @@
+"""When a store that was started on loopback answers."""
+
+from __future__ import annotations
+
+import urllib.request
+
+from e2e.cluster import machine
+from e2e.cluster.api import wait_until
+from e2e.cluster.machine import Machine
+
+READY_LIMIT = 30.0
+
+
+def wait_healthy(host: Machine, program: str, page: str, name: str) -> None:
+    """Until `page` (host, port and path) answers; raises with the program's last words if it ends or takes too long."""
+
+    def ready() -> bool:
+        host.demand_running()
+        try:
+            with urllib.request.urlopen(f"http://{page}", timeout=5):
+                return True
+        except OSError:
+            return False
+
+    log = host.log(program)
+    wait_until(ready, READY_LIMIT, lambda: f"{name} is not ready: {machine.last_words(log)}")
