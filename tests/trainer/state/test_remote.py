@@ -1,7 +1,6 @@
 """A job whose checkpoints lie where no pod has a path to: on a real HDFS, in buckets."""
 
 import pytest
-import tensorflow as tf
 
 from dtj_trainer.data.files import file_system
 from dtj_trainer.errors import Fenced
@@ -33,6 +32,8 @@ def carried_back(uri, path):
 
 
 def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, tmp_path):
+    import tensorflow as tf
+
     directory, leading_there = away
     environment = {**launch.checkpoint(directory, everySteps=3, keep=2), "DTJ_UID": "u", **leading_there}
     killed = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "8"})

@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import pytest
-from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, until
 
@@ -83,6 +82,8 @@ def saved_step(directory: Path) -> int:
 
 
 def test_steps_are_profiled_that_a_flag_names_or_somebody_asks_for(launch: Launcher, tmp_path: Path):
+    from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
     pod = launch.start("--profile-steps", "3:5", "training.py", "100000", environment=job(tmp_path))
     until(lambda: len(profiles(tmp_path)) == 1, "no profile of the flag's steps")
     until(lambda: "dtj: profile of steps 3 to 5 lies in " in pod.log, "nothing said of it")

@@ -1,5 +1,6 @@
 """What holds for the whole tree: what is not in it, and what has to agree across files."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -58,6 +59,14 @@ def test_images_are_hash_pinned_run_as_a_user_and_start_from_any_base(dockerfile
     assert "--require-hashes" in text
     assert "USER 65532:65532" in text
     assert "--no-compile" not in text
+
+
+def test_collecting_tests_imports_no_tensorflow():
+    """Each process of a pytest run collects all tests, and most of them need no TensorFlow."""
+    early = re.compile(r"(?:import|from) (?:tensorflow|keras)\b")
+    modules = [file for file in tracked() if re.fullmatch(r"(?:test_\w+|conftest)\.py", file.name)]
+    lines = [(file.name, ast.unparse(line)) for file in modules for line in ast.parse(file.read_bytes()).body]
+    assert [(name, line) for name, line in lines if early.match(line)] == []
 
 
 def test_every_lint_rule_that_is_off_says_why():
