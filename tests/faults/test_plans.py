@@ -8,11 +8,19 @@ from tests.faults.plans import EVERY_WRITE, OTHERS, SAMPLE_ON_PLANE, STRIDES, Di
 from tests.faults.workloads import WORKLOADS, Workload
 from tests.faults.world import IN_PROCESS, Stage
 
+SAMPLE = ("created, four workers", "created, four roles")
 each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+each_with_a_sample = pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(workload, id=workload.name, marks=[pytest.mark.sample] if workload.name in SAMPLE else [])
+        for workload in WORKLOADS
+    ],
+)
 
 
 @pytest.mark.faults
-@each_workload
+@each_with_a_sample
 async def test_a_crash_or_timeout_at_any_write_changes_no_end_state(workload: Workload):
     results = await run_all(IN_PROCESS, workload, {how: STRIDES[how] for how in EVERY_WRITE})
     assert [str(result) for result in results if result.complaints] == []
