@@ -115,7 +115,9 @@ async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiS
         await until(lambda: counted(second, "dtj_jobs_succeeded_total") == 1)
         assert counted(second, "dtj_jobs", phase="Succeeded") == 1
         assert counted(second, "dtj_jobs", phase="Running") == 0
+    api_server.create(JOBS, job("theirs", managedBy="kueue.x-k8s.io/multikueue"))
     async with operating(api_server) as third:
+        assert counted(third, "dtj_jobs", phase="Pending") == 0
         assert counted(third, "dtj_jobs_succeeded_total") == 0
         assert counted(third, "dtj_jobs", phase="Succeeded") == 1
 

@@ -82,7 +82,12 @@ class Job:
     @property
     def managed_here(self) -> bool:
         """Whether `spec.managedBy` leaves this job to this operator."""
-        return self.spec.managed_by in {"", MANAGED_BY}
+        return managed_here(self.spec.managed_by)
+
+
+def managed_here(manager: str) -> bool:
+    """Whether this value of `spec.managedBy` leaves a job to this operator."""
+    return manager in {"", MANAGED_BY}
 
 
 def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:

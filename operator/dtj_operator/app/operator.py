@@ -285,13 +285,13 @@ class Operator:
 
 
 class _Statuses:
-    """The statuses of all jobs, iterated anew each time."""
+    """The statuses of all jobs that are this operator's, iterated anew each time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return (known.status for _, known in self._store.jobs.all())
+        return (known.status for _, known in self._store.jobs.all() if known.managed_here)
 
 
 def _taken_up(known: KnownJob) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.resource import Job
+from dtj_operator.api.resource import Job, managed_here
 from dtj_operator.domain.pods import view_pod, view_service
 from dtj_operator.domain.snapshot import Pod
 from dtj_operator.runtime.shelf import Shelf
@@ -30,6 +30,7 @@ class KnownJob:
         "_raw",
         "deleting",
         "generation",
+        "managed_here",
         "name",
         "namespace",
         "resource_version",
@@ -46,6 +47,7 @@ class KnownJob:
         self.resource_version: str = metadata["resourceVersion"]
         self.generation: int = metadata.get("generation") or 0
         self.deleting: bool = bool(metadata.get("deletionTimestamp"))
+        self.managed_here: bool = managed_here((raw.get("spec") or {}).get("managedBy") or "")
         self.status: dict[str, Any] = raw.get("status") or {}
         """As on the wire."""
         self._raw: dict[str, Any] | None = raw

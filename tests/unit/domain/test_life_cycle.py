@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.api.names import Cause
+from dtj_operator.api.names import Cause, Role
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from dtj_operator.domain.snapshot import TroubleKind
 from dtj_operator.kube import wire
@@ -396,6 +396,37 @@ def test_a_spec_edited_while_suspended_is_what_the_resume_starts():
 def test_success_seen_together_with_suspension_is_success():
     world = job(worker=1).running().pod("worker", 0, done()).spec(suspend=True).settle()
     assert world.status.phase == "Succeeded"
+
+
+def test_a_pod_that_ends_with_0_because_a_suspension_stops_it_is_not_done():
+    world = job(worker=2).running().spec(suspend=True).settle()
+    world.pod("worker", 0, done()).pod("worker", 1, done()).settle()
+    assert world.status.completed == {}
+    world.spec(suspend=False).settle().reap().settle()
+    assert world.status.phase != "Succeeded"
+    assert attempts(world) == {"train-worker-0": "1", "train-worker-1": "1"}
+
+
+def test_a_pod_that_had_ended_with_0_before_the_suspension_is_done():
+    world = job(worker=2).running().pod("worker", 1, done()).spec(suspend=True).settle().reap()
+    assert world.status.completed == {Role.WORKER: (1,)}
+    world.spec(suspend=False).settle()
+    assert attempts(world)["train-worker-1"] == "0"
+
+
+def test_a_suspended_job_whose_new_size_is_done_has_succeeded_and_is_not_suspended():
+    world = job(worker=2).spec(successPolicy={"type": "AllWorkers"}).running().pod("worker", 0, done()).settle()
+    world.spec(suspend=True).settle().reap().settle()
+    assert world.decide().true() == {"Created", "Suspended"}
+    world.scale(1).settle()
+    assert world.decide().true() == {"Created", "Succeeded"}
+
+
+def test_suspend_holds_the_ttl_of_a_finished_job_and_nothing_else():
+    world = job(worker=1).spec(ttlSecondsAfterFinished=5).running().pod("worker", 0, done()).settle()
+    world.spec(suspend=True).settle().later(60).settle()
+    assert (world.status.phase, world.job_deleted) == ("Succeeded", False)
+    assert world.spec(suspend=False).settle().job_deleted
 
 
 # Scaling
