@@ -37,3 +37,10 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
     assert said["vector"] == "the train step returned 'loss' of shape (3,); reduce it to a scalar"
+
+
+def test_a_model_of_keras_2_is_refused_by_name_and_trained_by_a_step_of_ones_own(keras_2):
+    said = launch.run("keras_2.py", str(keras_2)).said
+    assert said["model"] == said["function"]
+    assert said["model"].startswith("UserError: dtj.fit trains models of Keras 3, and Sequential is one of tf_keras ")
+    assert said["loss"] < 0.1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.supervisor.conftest import ROOT, Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
 
@@ -29,6 +29,21 @@ def test_a_killed_worker_is_restarted_in_place_and_all_train_again(launch: Launc
     assert [pod.status()["restarts"] for pod in pods] == [1, 1]
     assert 'dtj_restarts_total{cause="killed"} 1' in pods[victim].get("/metrics")[1]
     assert 'dtj_restarts_total{cause="peer-lost"} 1' in pods[1 - victim].get("/metrics")[1]
+
+
+def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(launch: Launcher, keras_2: Path):
+    importing = {"PYTHONPATH": f"{ROOT}{os.pathsep}{keras_2}"}
+    pods = launch.cluster("keras_2.py", "20", environments=dict.fromkeys(range(2), importing))
+    trains(pods, 1)
+    os.kill(pods[1].child(), signal.SIGKILL)
+    trains(pods, 2)
+    for pod in pods:
+        (resident,) = (line for line in pod.get("/metrics")[1].splitlines() if line.startswith("process_resident_"))
+        assert float(resident.split()[-1]) > 0
+    assert [pod.wait() for pod in pods] == [0, 0]
+    assert [pod.termination()["restarts"] for pod in pods] == [1, 1]
+    assert pods[0].said[-1] == pods[1].said[-1]
+    assert pods[0].said[-1].startswith("weights ")
 
 
 def test_a_frozen_worker_is_noticed_by_its_peers_and_replaced_by_its_own_supervisor(launch: Launcher):

@@ -35,7 +35,9 @@ def test_a_package_has_one_version_in_every_file():
     assert {name: found for name, found in versions.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize(("file", "extra"), [("operator", "operator"), ("trainer-gpu", "trainer"), ("dev", "dev")])
+@pytest.mark.parametrize(("file", "extra"), [
+    ("operator", "operator"), ("trainer-gpu", "trainer"), ("tf-keras", "tf_keras"), ("dev", "dev"),
+])  # fmt: skip
 def test_the_pins_are_inside_the_ranges_of_the_extra(file, extra):
     pinned = pins(ROOT / "requirements" / f"{file}.txt")
     for wanted in map(Requirement, EXTRAS[extra]):

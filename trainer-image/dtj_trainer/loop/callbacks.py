@@ -1,13 +1,15 @@
 """Keras callbacks around the loop."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dtj_trainer.loop.engine import Hooks
+from dtj_trainer.loop.evaluation import EachBatch, Evaluation
 from dtj_trainer.loop.length import Length
 from dtj_trainer.running import Session
 
-BATCH_METHODS = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
+VALIDATION = ("on_test_batch_begin", "on_test_batch_end")
 WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard", "BackupAndRestore")
 
 
@@ -20,7 +22,8 @@ class Callbacks:
         own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
-        self._batches = any(_hears_batches(callback) for callback in callbacks)
+        self._hear_training = any(_hears(callback, TRAINING) or _asks_by_batch(callback) for callback in callbacks)
+        self._hear_validation = any(_hears(callback, VALIDATION) for callback in callbacks)
         self._list = None
         if callbacks:
             per_epoch = ends.per_epoch or ends.total
@@ -37,32 +40,51 @@ class Callbacks:
         if self._list is not None:
             self._list.on_train_end(dict(metrics))
 
-    def hooks(self) -> Hooks:
+    def hooks(self, evaluation: Evaluation | None) -> Hooks:
         callbacks = self._list
         if callbacks is None:
-            return Hooks()
+            return Hooks(validate=evaluation.run if evaluation else None)
         hooks = Hooks(
             epoch_begin=callbacks.on_epoch_begin,
             epoch_end=callbacks.on_epoch_end,
+            validate=self._heard(evaluation, callbacks) if evaluation else None,
             wants_stop=lambda: bool(self._model.stop_training),
         )
-        if self._batches:
+        if self._hear_training:
             hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(step % self._per_epoch)
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(step % self._per_epoch, dict(means))
         return hooks
 
+    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float]]:
+        """The evaluation, with its begin, its end, and each batch where somebody listens."""
+        each = None
+        if self._hear_validation:
+            each = EachBatch(callbacks.on_test_batch_begin, callbacks.on_test_batch_end)
 
-def _hears_batches(callback: Any) -> bool:
-    """Keras' own callbacks have batch methods that mostly do nothing; those that were given a function or a frequency
-    count.
+        def run() -> Mapping[str, float]:
+            callbacks.on_test_begin()
+            found = evaluation.run(each)
+            callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})
+            return found
+
+        return run
+
+
+def _hears(callback: Any, methods: Sequence[str]) -> bool:
+    """Whether it has one of these methods of its own. Those of Keras' own callbacks mostly do nothing: of them, only
+    functions that they were given count.
     """
     import keras
 
     if type(callback).__module__.split(".")[0] == keras.__name__:
-        frequency = getattr(callback, "save_freq", getattr(callback, "update_freq", "epoch"))
-        return frequency != "epoch" or not vars(callback).keys().isdisjoint(BATCH_METHODS)
+        return not vars(callback).keys().isdisjoint(methods)
     base = keras.callbacks.Callback
-    return any(getattr(type(callback), name, None) is not getattr(base, name) for name in BATCH_METHODS)
+    return any(getattr(type(callback), name, None) is not getattr(base, name) for name in methods)
+
+
+def _asks_by_batch(callback: Any) -> bool:
+    """Whether it was given a frequency in batches."""
+    return getattr(callback, "save_freq", getattr(callback, "update_freq", "epoch")) != "epoch"
 
 
 def _writes(callback: Any) -> bool:

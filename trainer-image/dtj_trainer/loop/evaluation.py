@@ -1,11 +1,20 @@
 """Validation: each process evaluates its share, and the sums are added up."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import feed
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
+
+
+@dataclass(frozen=True, slots=True)
+class EachBatch:
+    """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
+
+    begin: Callable[[int], None] = lambda _: None
+    end: Callable[[int, dict[str, float]], None] = lambda *_: None
 
 
 class Evaluation:
@@ -17,44 +26,70 @@ class Evaluation:
         self._data = data
         self._sizes = sizes
         self._names: tuple[str, ...] = ()
-        self._function: Any = None
         self._dataset: Any = None
+        self._of_batch: Any = None
+        self._of_all: Any = None
+        self._over_processes: Any = None
 
-    def run(self) -> Mapping[str, float]:
-        """Means and metrics over the whole validation data, names with `val_` before them."""
-        import tensorflow as tf
+    def run(self, each: EachBatch | None = None) -> Mapping[str, float]:
+        """Means and metrics over the whole validation data, names with `val_` before them.
 
-        apart = self._session.counts_apart
-        if self._function is None:
+        Without `each` all batches are evaluated in one call, where the strategy allows that.
+        """
+        if self._dataset is None:
             self._dataset = feed.validation_batches(self._data, self._session, self._sizes)
-            self._function = self._compile_apart(tf) if apart else self._compile(tf)
+            self._compile()
         self._trainee.reset_metrics()
-        *sums, count = self._sum_apart() if apart else map(float, self._function(iter(self._dataset)).numpy())
-        means = {name: total / max(1.0, count) for name, total in zip(self._names, sums, strict=True)}
-        return {f"val_{name}": value for name, value in {**means, **self._trainee.metrics()}.items()}
+        if each is None and self._of_all is not None:
+            row = self._of_all(iter(self._dataset)).numpy()
+        else:
+            row = self._one_by_one(each or EachBatch())
+        return {f"val_{name}": value for name, value in {**self._means(row), **self._trainee.metrics()}.items()}
 
-    def _sum_apart(self) -> list[float]:
-        """This process evaluates on one device, each example once; the workers of ParameterServer rest meanwhile."""
+    def _means(self, row: Any) -> dict[str, float]:
+        *sums, count = map(float, row)
+        return {name: total / max(1.0, count) for name, total in zip(self._names, sums, strict=True)}
+
+    def _one_by_one(self, each: EachBatch) -> Any:
         import numpy as np
 
-        total: Any = 0.0
-        for batch in self._dataset:
-            row, accumulated = self._function(batch)
-            total = total + row.numpy()
-            self._trainee.collect([value.numpy() for value in accumulated])
-        return [float(value) for value in np.atleast_1d(total)]
+        row = np.zeros(self._width(self._dataset.element_spec))
+        for number, batch in enumerate(self._dataset):
+            each.begin(number)
+            new, accumulated = self._of_batch(batch)
+            row += new.numpy()
+            if accumulated:
+                self._trainee.collect([value.numpy() for value in accumulated])
+            each.end(number, {**self._means(row), **self._trainee.metrics_here()})
+        return row if self._over_processes is None else self._over_processes(row).numpy()
 
-    def _compile_apart(self, tf: Any) -> Any:
-        @tf.function(autograph=False, reduce_retracing=True)
-        def evaluate(batch: Any) -> Any:
-            sums, count, accumulated = self._trainee.evaluate_apart(batch)
-            self._names = tuple(sums)
-            return _row(tf, sums, count), accumulated
+    def _width(self, spec: Any) -> int:
+        """How many sums there are, and their names, from a trace for batches of this structure."""
+        row, *_ = self._of_batch.get_concrete_function(spec).outputs
+        return int(row.shape[0])
 
-        return evaluate
+    def _compile(self) -> None:
+        import tensorflow as tf
 
-    def _compile(self, tf: Any) -> Any:
-        """Sums over all processes; each local batch is dealt out to this process's replicas."""
+        compiled = tf.function(autograph=False, reduce_retracing=True)
+        if self._session.counts_apart:
+            self._of_batch = compiled(self._apart)
+            return
+        self._of_batch = compiled(lambda batch: (self._dealt(batch), []))
+        self._of_all = compiled(self._all)
+        if self._session.workers > 1:
+            self._over_processes = compiled(self._summed)
+
+    def _apart(self, batch: Any) -> Any:
+        """On one device of this process; the workers of ParameterServer rest meanwhile."""
+        sums, count, accumulated = self._trainee.evaluate_apart(batch)
+        self._names = tuple(sums)
+        return _row(sums, count), accumulated
+
+    def _dealt(self, batch: Any) -> Any:
+        """Each of this process's replicas evaluates its part of the batch."""
+        import tensorflow as tf
+
         session, strategy = self._session, self._session.strategy
 
         def one(batch: Any) -> Any:
@@ -64,37 +99,38 @@ class Evaluation:
                 batch = tf.nest.map_structure(lambda tensor: tensor[number :: session.local_replicas], batch)
             sums, count = self._trainee.evaluate(batch)
             self._names = tuple(sums)
-            return _row(tf, sums, count)
+            return _row(sums, count)
 
-        def local(batch: Any) -> Any:
-            return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
+        return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
 
-        def width(iterator: Any) -> int:
-            """How many sums there are, from a trace beside the loop."""
-            return int(
-                tf.function(local, autograph=False).get_concrete_function(iterator.element_spec).outputs[0].shape[0]
-            )
+    def _all(self, iterator: Any) -> Any:
+        """All batches of all processes."""
+        import tensorflow as tf
 
-        @tf.function(autograph=False, reduce_retracing=True)
-        def evaluate(iterator: Any) -> Any:
-            def body(optional: Any, total: Any) -> Any:
-                new = local(optional.get_value())
-                return iterator.get_next_as_optional(), total + new
+        def body(optional: Any, total: Any) -> Any:
+            new = self._dealt(optional.get_value())
+            return iterator.get_next_as_optional(), total + new
 
-            start = (iterator.get_next_as_optional(), tf.zeros([width(iterator)], tf.float64))
-            _, row = tf.while_loop(lambda optional, _: optional.has_value(), body, start)
-            if session.workers > 1:
+        width = self._width(iterator.element_spec)
+        start = (iterator.get_next_as_optional(), tf.zeros([width], tf.float64))
+        _, row = tf.while_loop(lambda optional, _: optional.has_value(), body, start)
+        return row if self._over_processes is None else self._summed(row)
 
-                def summed(part: Any) -> Any:
-                    replica = tf.distribute.get_replica_context()
-                    return replica.all_reduce(tf.distribute.ReduceOp.SUM, part / session.local_replicas)
+    def _summed(self, row: Any) -> Any:
+        """Over the processes."""
+        import tensorflow as tf
 
-                row = strategy.experimental_local_results(strategy.run(summed, args=(row,)))[0]
-            return row
+        session, strategy = self._session, self._session.strategy
 
-        return evaluate
+        def share(part: Any) -> Any:
+            replica = tf.distribute.get_replica_context()
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, part / session.local_replicas)
+
+        return strategy.experimental_local_results(strategy.run(share, args=(row,)))[0]
 
 
-def _row(tf: Any, sums: Mapping[str, Any], count: Any) -> Any:
+def _row(sums: Mapping[str, Any], count: Any) -> Any:
     """Every sum, then the number of examples, as float64."""
+    import tensorflow as tf
+
     return tf.stack([tf.cast(value, tf.float64) for value in (*sums.values(), count)])

@@ -88,11 +88,9 @@ def fit(
         position = resumed or Position()
         trainee.reset_metrics()
         called = calling.Callbacks(callbacks, model, session, ends)
-        hooks = called.hooks()
-        hooks.validate = evaluation.run if evaluation else None
         steps_by.seek(position)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
-        loop.hooks = hooks
+        loop.hooks = called.hooks(evaluation)
         session.link.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()
@@ -148,6 +146,7 @@ def seeded(session: Session, seed: int | None) -> int:
 def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
     if mixed_precision not in {None, "float16", "bfloat16"}:
         raise PreflightFailed(f"mixed_precision {mixed_precision!r} is unknown; use 'float16', 'bfloat16' or None")
+    _refuse_keras_2(model)
     is_model = hasattr(model, "compute_loss")
     if mixed_precision is not None:
         import keras
@@ -164,9 +163,18 @@ def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
     if not callable(model):
         raise UserError(f"dtj.fit got {type(model).__name__} as model; give a compiled Keras model or a function")
     made = model()
+    _refuse_keras_2(made)
     if not hasattr(made, "compute_loss"):
         raise UserError(f"the model function returned {type(made).__name__}; it has to return a compiled Keras 3 model")
     return made
+
+
+def _refuse_keras_2(model: Any) -> None:
+    if any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(model).__mro__):
+        raise UserError(
+            f"dtj.fit trains models of Keras 3, and {type(model).__name__} is one of tf_keras (Keras 2); build it with "
+            "`import keras`, train it with dtj.train, or run its own fit in a script under dtj-run"
+        )
 
 
 def _load_weights(model: Any, path: str) -> None:

@@ -186,13 +186,19 @@ class KerasModel:
         return [metric for metric in self.model.metrics if metric is not tracker]
 
     def metrics(self) -> dict[str, float]:
+        return self._results(_sum_of_all)
+
+    def metrics_here(self) -> dict[str, float]:
+        return self._results(_sum_here)
+
+    def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, float]:
         import numpy as np
 
         results: dict[str, float] = {}
         collected = iter(self._collected or ())
         for name, metric in self._result_names():
             if self._collected is None:
-                values = [np.asarray(value) for value in self._read(name, metric)]
+                values = [np.asarray(value) for value in self._read(name, metric, added)]
             else:
                 values = [np.asarray(next(collected), dtype=variable.dtype) for variable in metric.variables]
             result = metric.stateless_result(values)
@@ -203,11 +209,12 @@ class KerasModel:
     def _result_names(self) -> list[tuple[str, Any]]:
         return [(metric.name, metric) for metric in self._tracked() if metric.variables]
 
-    def _read(self, name: str, metric: Any) -> list[Any]:
-        """A metric's accumulators, summed over the replicas."""
+    def _read(self, name: str, metric: Any, added: Callable[[Any, Any], Any]) -> list[Any]:
+        """A metric's accumulators, each `added` over replicas."""
         import tensorflow as tf
 
-        if name not in self._readers:
+        reader = f"{name} {added.__name__}"
+        if reader not in self._readers:
             strategy, variables = self.session.strategy, [variable.value for variable in metric.variables]
 
             @tf.function(autograph=False)
@@ -215,10 +222,10 @@ class KerasModel:
                 def local() -> list[Any]:
                     return [tf.convert_to_tensor(variable) for variable in variables]
 
-                return [strategy.reduce("SUM", value, axis=None) for value in strategy.run(local)]
+                return [added(strategy, value) for value in strategy.run(local)]
 
-            self._readers[name] = read
-        values: list[Any] = self._readers[name]()
+            self._readers[reader] = read
+        values: list[Any] = self._readers[reader]()
         return values
 
     def reset_metrics(self) -> None:
@@ -255,6 +262,16 @@ class KerasModel:
 
             self._readers["settle"] = average
         self._readers["settle"]()
+
+
+def _sum_of_all(strategy: Any, value: Any) -> Any:
+    return strategy.reduce("SUM", value, axis=None)
+
+
+def _sum_here(strategy: Any, value: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.add_n(strategy.experimental_local_results(value))
 
 
 def _reset(metric: Any) -> None:

@@ -77,6 +77,9 @@ class OwnStep:
     def metrics(self) -> dict[str, float]:
         return {}
 
+    def metrics_here(self) -> dict[str, float]:
+        return {}
+
     def reset_metrics(self) -> None:
         return
 

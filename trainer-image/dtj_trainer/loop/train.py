@@ -83,8 +83,7 @@ def train(
         steps_by.seek(position)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)
-        loop.hooks = called.hooks()
-        loop.hooks.validate = evaluation.run if evaluation else None
+        loop.hooks = called.hooks(evaluation)
         session.link.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()

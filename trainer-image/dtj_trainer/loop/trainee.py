@@ -47,6 +47,9 @@ class Trainee(Protocol):
     def metrics(self) -> dict[str, float]:
         """Metrics since the last reset, over all replicas; every process calls it."""
 
+    def metrics_here(self) -> dict[str, float]:
+        """Metrics since the last reset, over this process's replicas."""
+
     def reset_metrics(self) -> None: ...
 
     def settle(self) -> None:

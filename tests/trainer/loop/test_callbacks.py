@@ -1,0 +1,41 @@
+"""Callbacks hear of a training what they hear of Keras' own fit."""
+
+import pytest
+
+from tests.trainer.loop import launch
+
+pytestmark = pytest.mark.trainer
+
+
+@pytest.fixture(scope="module")
+def said():
+    return launch.run("callbacks.py").said
+
+
+def test_callbacks_are_called_as_keras_fit_calls_them_validation_included(said):
+    assert said["ours"] == said["theirs"]
+    assert said["ours"][7:14] == [
+        "on_train_batch_end 2",
+        "on_test_begin",
+        "on_test_batch_begin 0",
+        "on_test_batch_end 0",
+        "on_test_batch_begin 1",
+        "on_test_batch_end 1",
+        "on_test_batch_begin 2",
+    ]
+    assert len(said["found"]["ours"]) == 8
+    for ours, theirs in zip(said["found"]["ours"], said["found"]["theirs"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert [dict(sorted(each.items())) for each in said["found"]["quiet"]] == [
+        pytest.approx(each, rel=1e-5) for each in said["found"]["theirs"][3::4]
+    ]
+
+
+def test_each_worker_hears_of_its_own_batches_and_of_the_whole_validation_at_its_end(said):
+    wanted = said["found"]["ours"]
+    both = [worker.said["found"]["ours"] for worker in launch.run_workers(2, "callbacks.py")]
+    for found in both:
+        assert found[3::4] == [pytest.approx(each, rel=1e-5) for each in wanted[3::4]]
+    assert both[0][0]["loss"] != pytest.approx(both[1][0]["loss"], rel=1e-5)
+    mean = (both[0][0]["loss"] + both[1][0]["loss"]) / 2
+    assert mean == pytest.approx(wanted[0]["loss"], rel=1e-5)
