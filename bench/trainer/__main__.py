@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
-from bench.trainer import overhead, resume
+from bench.trainer import kills, overhead
 from e2e.cluster.plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +58,7 @@ STAGES: Mapping[str, Callable[[], dict[str, Any]]] = {
     "one_device": lambda: loops("", 1),
     "mirrored": lambda: loops("mirrored_", 2),
     "overhead": overhead.measure,
-    "resume": resume.measure,
+    "resume": lambda: kills.measure(names=["one_device"]),
     "parquet": parquet,
 }
 

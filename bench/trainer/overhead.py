@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bench.trainer.processes import bring_up, metrics
 from dtj_trainer.run import KEEP_MEMORY
 from e2e.cluster.plane import free_port
 
@@ -105,12 +106,6 @@ def page(port: int) -> str:
         return str(answer.read().decode())
 
 
-def samples(port: int) -> dict[str, float]:
-    """What /metrics says, by name and labels."""
-    lines = [line.rsplit(" ", 1) for line in page(port).splitlines() if not line.startswith("#")]
-    return {name: float(value) for name, value in lines}
-
-
 def cpu_seconds(pid: int) -> float:
     """Processor time of a process and of all that descend from it and live."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -123,15 +118,14 @@ def cpu_seconds(pid: int) -> float:
 
 def measure() -> dict[str, Any]:
     """In percent of the time of the program alone; and the seconds of each phase of the last start under `dtj-run`."""
-    starts, bring_up = [], {}
+    starts, phases = [], {}
     for _ in range(STARTS):
         rounds, found = one_start()
         starts.append(figures(rounds, found))
-        phases = ((name, value) for name, value in found.items() if name.startswith("dtj_bringup_seconds"))
-        bring_up = {name.split('"')[1]: value for name, value in phases}
+        phases = bring_up(found)
     medians = {name: statistics.median(each[name] for each in starts) for name in starts[0]}
     spread = sorted(each["overhead_percent"] for each in starts)
-    return {**medians, "overhead_percent_by_start": spread, "bringup_seconds": bring_up}
+    return {**medians, "overhead_percent_by_start": spread, "bringup_seconds": phases}
 
 
 def one_start() -> tuple[list[dict[str, Turn]], dict[str, float]]:
@@ -154,7 +148,7 @@ def one_start() -> tuple[list[dict[str, Turn]], dict[str, float]]:
         while time.monotonic() < ends:
             rounds += [{name: side.turn() for name, side in order} for order in (there, back)]
         assert sides["ours"].port is not None
-        return rounds, samples(sides["ours"].port)
+        return rounds, metrics(page(sides["ours"].port))
 
 
 def figures(rounds: list[dict[str, Turn]], found: Mapping[str, float]) -> dict[str, float]:

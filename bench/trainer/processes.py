@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,18 @@ class Worker:
 
     def bring_up(self) -> dict[str, float]:
         """Seconds by phase of the last start."""
-        lines = [line for line in self.get("/metrics").splitlines() if line.startswith("dtj_bringup_seconds{")]
-        return {line.split('"')[1]: float(line.split()[-1]) for line in lines}
+        return bring_up(metrics(self.get("/metrics")))
+
+
+def metrics(page: str) -> dict[str, float]:
+    """What a page of /metrics says, by name and labels."""
+    lines = [line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def bring_up(found: Mapping[str, float]) -> dict[str, float]:
+    """Seconds by phase of a process's last start."""
+    return {name.split('"')[1]: value for name, value in found.items() if name.startswith("dtj_bringup_seconds{")}
 
 
 def children(pid: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""A job whose processes are killed at random steps; the bench counts with it, too."""
+"""A job whose processes are killed at random steps."""
 
 import random
 from pathlib import Path
