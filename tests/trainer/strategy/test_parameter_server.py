@@ -123,6 +123,8 @@ def test_a_step_of_ones_own_a_dataset_a_function_and_a_file_train_on_two_workers
     said = chief_of(SIZE, "own_step.py", {"TEST_FIT": "1", "TEST_TABLE": str(tmp_path / "table.csv")}).said
     assert said["table"]["step"] == 160
     assert said["table"]["loss"] < 0.3
+    assert said["ends"] == 2 * [said["ends"][0]]
+    assert said["ends"][0].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["step"] == 40
     assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
     assert said["metrics"]["double"] == pytest.approx(2 * said["metrics"]["loss"])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dtj_trainer.data import feed
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
@@ -92,12 +92,8 @@ class Call:
     def _row(self, steps: int, ballot: Ballot) -> Any:
         import tensorflow as tf
 
-        try:
+        with data_end():
             return self._function(tf.constant(steps, tf.int64), tf.constant(ballot.values(), tf.float64)).numpy()
-        except tf.errors.OutOfRangeError as error:
-            raise PreflightFailed(
-                "the data is empty or ended before the training did; repeat it, or give fewer epochs= or steps="
-            ) from error
 
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         row = self._row(steps, ballot)

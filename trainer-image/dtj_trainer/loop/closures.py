@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dtj_trainer.loop.call import Ballot, Called
+from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.server_watch import ServerWatch
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.loop.worker_data import FromChief, OnWorkers
@@ -50,15 +51,9 @@ class Closures:
     def __call__(self, steps: int, ballot: Ballot) -> Called:
         import numpy as np
 
-        started, waited, rows = time.monotonic(), 0.0, []
-        for wave in range(0, steps, self._data.wave or steps):
-            made = []
-            for _ in range(min(steps - wave, self._data.wave or steps)):
-                argument, seconds = self._data.argument()
-                waited += seconds
-                made.append(self._coordinator.schedule(self._function, args=(argument,)))
-            self._await(started, steps)
-            rows += [np.asarray(value.fetch(), np.float64) for value in made]
+        started = time.monotonic()
+        with data_end():
+            rows, waited = self._rows(started, steps)
         self._step += steps
         self._trainee.count_updates(self._step)
         names = len(self._names)
@@ -75,6 +70,21 @@ class Closures:
             bad_step=int(bad[0]) if len(bad) else None,
             ballot=ballot,
         )
+
+    def _rows(self, started: float, steps: int) -> tuple[list[Any], float]:
+        """What each closure returned, and the seconds that this process waited for data."""
+        import numpy as np
+
+        waited, rows = 0.0, []
+        for wave in range(0, steps, self._data.wave or steps):
+            made = []
+            for _ in range(min(steps - wave, self._data.wave or steps)):
+                argument, seconds = self._data.argument()
+                waited += seconds
+                made.append(self._coordinator.schedule(self._function, args=(argument,)))
+            self._await(started, steps)
+            rows += [np.asarray(value.fetch(), np.float64) for value in made]
+        return rows, waited
 
     def _await(self, started: float, steps: int) -> None:
         """Return when every closure has come back; what one of them raised is raised here.

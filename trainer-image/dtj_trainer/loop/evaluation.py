@@ -13,8 +13,8 @@ from dtj_trainer.running import Session
 class EachBatch:
     """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
 
-    begin: Callable[[int], None] = lambda _: None
-    end: Callable[[int, dict[str, float]], None] = lambda *_: None
+    begin: Callable[[int], None]
+    end: Callable[[int, dict[str, float]], None]
 
 
 class Evaluation:
@@ -43,24 +43,26 @@ class Evaluation:
         if each is None and self._of_all is not None:
             row = self._of_all(iter(self._dataset)).numpy()
         else:
-            row = self._one_by_one(each or EachBatch())
+            row = self._one_by_one(each)
         return {f"val_{name}": value for name, value in {**self._means(row), **self._trainee.metrics()}.items()}
 
     def _means(self, row: Any) -> dict[str, float]:
         *sums, count = map(float, row)
         return {name: total / max(1.0, count) for name, total in zip(self._names, sums, strict=True)}
 
-    def _one_by_one(self, each: EachBatch) -> Any:
+    def _one_by_one(self, each: EachBatch | None) -> Any:
         import numpy as np
 
         row = np.zeros(self._width(self._dataset.element_spec))
         for number, batch in enumerate(self._dataset):
-            each.begin(number)
+            if each is not None:
+                each.begin(number)
             new, accumulated = self._of_batch(batch)
             row += new.numpy()
             if accumulated:
                 self._trainee.collect([value.numpy() for value in accumulated])
-            each.end(number, {**self._means(row), **self._trainee.metrics_here()})
+            if each is not None:
+                each.end(number, {**self._means(row), **self._trainee.metrics_here()})
         return row if self._over_processes is None else self._over_processes(row).numpy()
 
     def _width(self, spec: Any) -> int:

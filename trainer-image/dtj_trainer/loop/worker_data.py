@@ -50,8 +50,8 @@ class FromChief:
 
     def argument(self) -> tuple[Any, float]:
         started = time.monotonic()
-        batches = tuple(next(self._iterator) for _ in range(self._batches))
-        return batches, time.monotonic() - started
+        batches = [next(self._iterator) for _ in range(self._batches)]  # no generator: it may raise StopIteration
+        return tuple(batches), time.monotonic() - started
 
     def read(self, batches: Any) -> Any:
         return batches

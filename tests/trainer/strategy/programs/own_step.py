@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from dataclasses import replace
 
 import keras
 import numpy as np
@@ -103,6 +104,14 @@ if "TEST_TABLE" in os.environ:
     )
     fitted = dtj.fit(wide, table, validation=table, epochs=8, global_batch_size=10)
     told["table"] = {"step": fitted.step, "loss": fitted.metrics["val_loss"]}
+    ends: list[str] = []
+    arrays = dtj.data.numpy(np.ones((40, 2), "float32"), np.ones((40, 1), "float32"))
+    for once in (replace(table, repeat=False), dtj.data.Pipeline(arrays, repeat=False)):
+        try:
+            dtj.fit(wide, once, steps=100, global_batch_size=10)
+        except Exception as refusal:  # noqa: BLE001 - told to the test
+            ends.append(f"{type(refusal).__name__}: {refusal}")
+    told["ends"] = ends
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)
