@@ -131,7 +131,7 @@ class ChildLink:
 
     def phase(self, name: str, seconds: float | None = None) -> None:
         """What goes on now: import, cluster, build, first_step (with their seconds),
-        train, save, validate, wait, done.
+        train, save, validate, wait, finish (the chief's last writes), done.
         """
         self.flush()
         self._send({"type": "phase", "phase": name, "seconds": seconds})

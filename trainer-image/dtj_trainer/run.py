@@ -12,11 +12,12 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor import settings as settings_module
 from dtj_trainer.supervisor import termination
 from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.nursery import Nursery
 from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.supervision import Supervision, open_desk
+from dtj_trainer.supervisor.supervision import Supervision
 from dtj_trainer.supervisor.termination import Ending
 
 
@@ -50,7 +51,7 @@ def supervise(invocation: Invocation) -> Ending:
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
     nursery = Nursery(child_environment(settings, place.config, os.environ), preload=preload)
     supervision = Supervision(settings, place, program, nursery)
-    open_desk(supervision, settings.port)
+    Desk(settings.port, supervision.facts).open()
     return supervision.run()
 
 

@@ -121,6 +121,15 @@ def test_a_save_that_hangs_is_given_up_in_one_sentence(launch: Launcher, tmp_pat
     assert pod.last_line.startswith("a checkpoint was not saved in the time for it (--save-seconds)")
 
 
+def test_an_export_that_hangs_is_tried_again_and_then_given_up_in_one_sentence(launch: Launcher, tmp_path: Path):
+    flags = ("--save-seconds", "1", "--restarts", "1")
+    pod = launch.start(*flags, "training.py", "4", "export", environment=job(tmp_path))
+    assert pod.wait() == 75, pod.log
+    assert (pod.termination()["class"], pod.termination()["restarts"]) == ("stalled", 1)
+    assert "dtj: going on after step 4 of 4" in pod.log
+    assert pod.last_line.startswith("the training is over and its export was not written in the time for it ")
+
+
 def test_a_save_that_has_begun_outlives_the_loss_of_a_peer(launch: Launcher, tmp_path: Path):
     environment = job(tmp_path) | {"TEST_FLUSH_SECONDS": "0.4"}
     environment["DTJ_CHECKPOINT"] = json.dumps({"directory": str(tmp_path), "everySteps": 20})

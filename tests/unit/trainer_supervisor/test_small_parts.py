@@ -168,6 +168,17 @@ def test_a_save_that_does_not_end_in_its_time_hangs_also_beside_steps():
     assert not progress.save_hangs(3000.0, 600.0)
 
 
+def test_what_comes_after_the_last_step_has_the_time_of_a_save_and_is_no_stall_before():
+    progress = stepping(seconds=1.0)
+    progress.hear({"type": "phase", "phase": "finish"}, 100.0, 0.0)
+    assert progress.alive(999.0)
+    assert not progress.stalled(999.0, 2.0, 900.0)
+    assert not progress.finish_hangs(1000.0, 900.0)
+    assert progress.finish_hangs(1000.1, 900.0)
+    progress.hear({"type": "phase", "phase": "done"}, 1001.0, 0.0)
+    assert not progress.finish_hangs(9999.0, 900.0)
+
+
 def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
     progress = stepping(seconds=1.0)
     assert not progress.stalled(50.0, None, 900.0)
@@ -275,6 +286,9 @@ def test_what_the_end_of_a_child_means():
     saving = child()
     saving.sentence = Sentence.SAVING
     assert judged(saving, signal.SIGKILL) == ("stalled", "stalled", 75)
+    finishing = child()
+    finishing.sentence = Sentence.FINISHING
+    assert judged(finishing, signal.SIGKILL) == ("stalled", "stalled", 75)
 
 
 def test_what_the_end_of_a_child_means_after_sigterm():

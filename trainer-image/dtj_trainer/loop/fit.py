@@ -119,6 +119,8 @@ def conclude(
     loop.trainee.settle()
     loop.keeper.save(position, loop.length.epoch(position.step))
     loop.keeper.wait()
+    if session.is_chief:
+        session.link.phase("finish")
     if export is not None and session.is_chief:
         exported.export(model, export)
     loop.keeper.finish(position, metrics)

@@ -27,6 +27,8 @@ class Sentence(StrEnum):
     STALLED = "stalled"
     SAVING = "saving"
     """A save does not end."""
+    FINISHING = "finishing"
+    """The export, or the note that the job is done, does not end."""
     SILENT = "silent"
     """Its server does not answer."""
     DISMISSED = "dismissed"
@@ -90,6 +92,11 @@ def judge(  # noqa: PLR0911 - a table, first match wins
         return _stalled(
             "a checkpoint was not saved in the time for it (--save-seconds); look at the volume or store of the "
             "checkpoint directory"
+        )
+    if child.sentence is Sentence.FINISHING:
+        return _stalled(
+            "the training is over and its export was not written in the time for it (--save-seconds); look at the "
+            "volume or store that it goes to"
         )
     if child.sentence is Sentence.SILENT:
         return _stalled("the TensorFlow server did not answer")

@@ -16,7 +16,9 @@ READY_FACTOR: Final = 3.0
 READY_SECONDS: Final = 5.0
 STALL_FACTOR: Final = 10.0
 STALL_SECONDS: Final = 30.0
-ALIVE_PHASES: Final = frozenset({"save", "validate", "wait"})
+WRITING_PHASES: Final = frozenset({"save", "finish"})
+"""The last of a training's writes, its export among them, is `finish`."""
+ALIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
 """Phases without steps that count as life."""
 BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
 _WINDOW: Final = 101
@@ -157,6 +159,10 @@ class Progress:
     def save_hangs(self, now: float, limit: float) -> bool:
         """Whether a save has begun and is not complete after `limit` seconds."""
         return self.saving_since is not None and now - self.saving_since > limit
+
+    def finish_hangs(self, now: float, limit: float) -> bool:
+        """Whether what comes after the last step and its save has not ended after `limit` seconds."""
+        return self.phase == "finish" and now - self._life > limit
 
     def stall_after(self, limit: float | None) -> float:
         """Seconds without a step that are a stall."""

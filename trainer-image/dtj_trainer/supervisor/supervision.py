@@ -1,7 +1,6 @@
 """The supervisor's loop: gathers what happened, decides, acts; one turn at a time.
 
-Signals, the zygote, the child's link, HTTP and the peers' answers all end in `_turn`, under one
-lock that the HTTP threads take for reading.
+Signals, the zygote, the child's link and the peers' answers all end in `_turn`, under the pod's lock.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import selectors
 import signal
 import socket
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -19,28 +17,28 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dtj_trainer import link
-from dtj_trainer.cluster.peers import GENERATION, accepts
+from dtj_trainer.cluster.peers import GENERATION
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.contract import EXIT_RETRY, UID_HEADER, ExitClass
+from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.supervisor import nursery, standby, termination
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.departure import Departure
-from dtj_trainer.supervisor.desk import PASSED_ON, Desk
+from dtj_trainer.supervisor.facts import PodFacts
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge
-from dtj_trainer.supervisor.messenger import Answer, Messenger, pass_on
+from dtj_trainer.supervisor.messenger import Answer, Messenger
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery
 from dtj_trainer.supervisor.place import Part, Place
+from dtj_trainer.supervisor.pod import Pod
 from dtj_trainer.supervisor.probe import SilenceWatch
 from dtj_trainer.supervisor.program import Program, uses_us
-from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal, Rendezvous, Stage
+from dtj_trainer.supervisor.progress import WRITING_PHASES, Progress
+from dtj_trainer.supervisor.rendezvous import Refusal, Rendezvous, Stage
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.standby import Standby
 from dtj_trainer.supervisor.termination import Ending
 
 TICK_SECONDS: Final = 0.25
-HEALTHY_SECONDS: Final = 10.0
 QUICK_SECONDS: Final = 1.0
 """A child that ends sooner has failed at its start."""
 FIRST_BACKOFF: Final = 0.25
@@ -50,7 +48,6 @@ FORGIVEN_SECONDS: Final = 600.0
 SAVE_SECONDS: Final = 5.0
 """How long a save may go on in a process whose cluster is no more."""
 TOLD_SECONDS: Final = 3.0
-CHECKPOINT_SECONDS: Final = 60.0
 
 
 class Supervision:
@@ -60,13 +57,11 @@ class Supervision:
         self._settings = settings
         self._place = place
         self._program = program
-        self._ours = program is not None and uses_us(program.text())
         self._nursery = nursery
         self._cgroup = Cgroup()
         self._standby: Standby | None = None
         if standby.possible(settings, place, nursery):
             self._standby = Standby(nursery, place.config, self._cgroup)
-        self._lock = threading.RLock()
         self._selector = selectors.DefaultSelector()
         self._wake, woken = socket.socketpair()
         self._woken = woken
@@ -81,37 +76,34 @@ class Supervision:
         self._progress = Progress()
         self._departure = Departure(settings, place, self._rendezvous, self._progress)
         self._metrics = Metrics()
-        self._silence = SilenceWatch(place.config.endpoint(place.task)[1] if self._serves else 0)
+        self._pod = Pod(
+            place=place,
+            ours=program is not None and uses_us(program.text()),
+            rendezvous=self._rendezvous,
+            progress=self._progress,
+            departure=self._departure,
+            metrics=self._metrics,
+            standby=self._standby,
+        )
+        self.facts = PodFacts(self._pod, self._notify)
+        self._silence = SilenceWatch(place.config.endpoint(place.task)[1] if self._pod.serves else 0)
         self._signals: deque[int] = deque()
         now = time.monotonic()
-        self._turned_at = now
-        self._child: Child | None = None
         self._born = 0
         self._fork_at = now
         self._waiting_since = now
         self._quick = 0
         self._spent = 0
-        self._restarts = 0
-        self._has_run = False
         self._overtaken_at: float | None = None
         self._odd_at: float | None = None
-        self._checkpoint_at = -CHECKPOINT_SECONDS
         self._printed = False
 
     # --- the loop
 
     @property
-    def _serves(self) -> bool:
-        return self._place.part is Part.SERVER
-
-    @property
     def _runs(self) -> bool:
         """Whether our child is in a cluster that is not known to be lost."""
         return self._rendezvous.me.stage is Stage.RUNNING
-
-    @property
-    def _member(self) -> bool:
-        return self._place.part is Part.MEMBER
 
     def run(self) -> Ending:
         """Until the container has to end."""
@@ -128,16 +120,12 @@ class Supervision:
         self._selector.select(self._patience())
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
-        with self._lock:
+        with self._pod.lock:
             self._turn(time.monotonic())
-
-    def _children(self) -> list[Child]:
-        standby = self._standby.process if self._standby else None
-        return [child for child in (self._child, standby) if child is not None]
 
     def _watch_descriptors(self) -> None:
         wanted = {self._woken.fileno()}
-        for sock in (self._nursery.control, *(child.sock for child in self._children())):
+        for sock in (self._nursery.control, *(child.sock for child in self._pod.children())):
             if sock is not None and sock.fileno() >= 0:
                 wanted.add(sock.fileno())
         watched = {key.fd for key in self._selector.get_map().values()}
@@ -148,7 +136,7 @@ class Supervision:
 
     def _patience(self) -> float:
         moments = [self._nursery.next_look(), self._departure.leave_at]
-        if self._child is None:
+        if self._pod.child is None:
             moments.append(self._fork_at)
         now = time.monotonic()
         return max(0.0, min([TICK_SECONDS, *(m - now for m in moments if m is not None and m > now)]))
@@ -163,7 +151,7 @@ class Supervision:
             return
 
     def _turn(self, now: float) -> None:
-        self._turned_at = now
+        self._pod.turned_at = now
         self._read_link(now)
         if self._standby:
             self._standby.hear()
@@ -171,14 +159,14 @@ class Supervision:
         self._nursery.reap()
         while self._signals:
             if self._signals.popleft() in {signal.SIGTERM, signal.SIGINT}:
-                self._departure.stop(self._child, now)
+                self._departure.stop(self._pod.child, now)
         self._nursery.tend(now)
         for event in self._nursery.events():
             self._happened(event, now)
         while self._answers:
             self._note_answer(self._answers.popleft())
         self._check_versions(now)
-        self._departure.tend(self._child, self._trouble, now)
+        self._departure.tend(self._pod.child, self._trouble, now)
         self._check_overtaken(now)
         if self._departure.ending is None and not self._departure.stopping and self._odd_at is None:
             self._begin(now)
@@ -190,12 +178,12 @@ class Supervision:
     # --- the child's coming and going
 
     def _begin(self, now: float) -> None:
-        if self._child is not None or now < self._fork_at or self._promote():
+        if self._pod.child is not None or now < self._fork_at or self._promote():
             return
         ours, theirs = link.pair()
         ours.setblocking(False)
         self._born += 1
-        self._child = Child(self._born, ours, self._cgroup.oom_kills())
+        self._pod.child = Child(self._born, ours, self._cgroup.oom_kills())
         self._nursery.bear(self._born, self._order(), theirs)
         self._rendezvous.follow()
         self._rendezvous.park(standby=False)
@@ -203,9 +191,9 @@ class Supervision:
     def _order(self) -> dict[str, Any]:
         program = self._program
         return {
-            "serve": self._serves,
-            "mesh": self._member,
-            "ours": self._ours,
+            "serve": self._pod.serves,
+            "mesh": self._pod.member,
+            "ours": self._pod.ours,
             "program": program.name if program else "",
             "arguments": program.arguments if program else (),
             "module": program.is_module if program else False,
@@ -220,19 +208,19 @@ class Supervision:
         if child is None:
             self._standby.dismiss()
             return self._standby.process is not None
-        self._child = child
+        self._pod.child = child
         self._rendezvous.park(standby=True)
         return True
 
     def _dismiss(self, child: Child) -> None:
-        """Begin again with a new process; `_child_died` follows."""
+        """A standby that stands in the child's place is of no use, or gone: say so, and begin anew when it is dead."""
         child.sentence = Sentence.DISMISSED
         self._rendezvous.dismiss_standby()
         if child.pid is not None:
             nursery.kill(child.pid)
 
     def _tend_standby(self, now: float) -> None:
-        child = self._child
+        child = self._pod.child
         if self._standby is None or child is None or not (child.prepared and child.released and self._progress.stepped):
             return
         if self._standby.tend(now, child, self._rendezvous, self._born + 1, self._order()):
@@ -240,19 +228,19 @@ class Supervision:
 
     def _gather(self, now: float) -> None:
         """Let the child go once the others are ready too."""
-        child = self._child
+        child = self._pod.child
         if child is None or child.released:
             return
         if child.sentence is Sentence.DISMISSED:
             return
-        if self._member and (self._rendezvous.follow() or self._rendezvous.deserted) and child.standby:
+        if self._pod.member and (self._rendezvous.follow() or self._rendezvous.deserted) and child.standby:
             self._dismiss(child)
             return
-        if self._missing():
+        if self._pod.missing():
             self._check_start(now)
             return
         self._rendezvous.stand(Stage.RUNNING)
-        self._has_run = True
+        self._pod.has_run = True
         child.released_at = now
         self._progress.child_started(now)
         self._progress.managed = child.standby
@@ -260,25 +248,19 @@ class Supervision:
         generation = str(self._rendezvous.me.generation)
         child.say({"type": "go", "environment": {GENERATION: generation}})
 
-    def _missing(self) -> list[Task]:
-        if self._member:
-            return self._rendezvous.missing()
-        known = self._rendezvous.known
-        return [task for task in self._place.peers if task not in known or known[task].stage is not Stage.SERVING]
-
     def _happened(self, event: nursery.Event, now: float) -> None:
         match event:
             case Loaded(seconds):
                 self._metrics.bringup["import"] = seconds
             case Born(number, pid):
-                if self._child is not None and self._child.number == number:
-                    self._child.pid = pid
+                if self._pod.child is not None and self._pod.child.number == number:
+                    self._pod.child.pid = pid
                 elif self._standby is None or not self._standby.born(number, pid):
                     nursery.kill(pid)
             case Died(pid, status):
-                if self._child is not None and self._child.pid == pid:
+                if self._pod.child is not None and self._pod.child.pid == pid:
                     self._read_link(now)
-                    self._child_died(self._child, status, now)
+                    self._child_died(self._pod.child, status, now)
                 elif self._standby is not None:
                     self._standby.died(pid, now)
 
@@ -286,12 +268,12 @@ class Supervision:
         if child.pid is not None:
             nursery.kill(child.pid)  # what is left of its group
         child.sock.close()
-        self._child = None
+        self._pod.child = None
         self._overtaken_at = None
         managed = self._progress.managed
         self._progress.child_lost()
         if child.standby and not child.released and not self._departure.stopping:
-            self._rendezvous.dismiss_standby()
+            self._dismiss(child)
             self._fork_at = now
             return
         self._progress.take_word(child.outcome)
@@ -302,8 +284,8 @@ class Supervision:
             child,
             status,
             oom_kills=self._cgroup.oom_kills(),
-            serves=self._serves,
-            member=self._member,
+            serves=self._pod.serves,
+            member=self._pod.member,
         )
         if isinstance(verdict, Restart):
             self._restart(child, verdict, now)
@@ -318,7 +300,7 @@ class Supervision:
             self._departure.end(replace(ending, message=text))
             return
         self._spent += 1
-        self._restarts += 1
+        self._pod.restarts += 1
         self._metrics.restarts[why.cause] += 1
         if why.cause == "stalled":
             self._metrics.stalls += 1
@@ -337,7 +319,7 @@ class Supervision:
     # --- the link
 
     def _read_link(self, now: float) -> None:
-        child = self._child
+        child = self._pod.child
         while child is not None:
             try:
                 packet = child.sock.recv(link.PACKET_BYTES)
@@ -373,10 +355,10 @@ class Supervision:
 
     def _hear_outcome(self, now: float) -> None:
         """Tell the peers at once; the process itself needs a moment more to be gone."""
-        assert self._child is not None
-        exit_class = self._child.outcome.get("class")
+        assert self._pod.child is not None
+        exit_class = self._pod.child.outcome.get("class")
         if exit_class == ExitClass.DONE:
-            self._progress.take_word(self._child.outcome)
+            self._progress.take_word(self._pod.child.outcome)
             self._departure.finished(now)
         elif exit_class == ExitClass.PEER_LOST and not self._departure.stopping and self._runs:
             self._rendezvous.process_lost()
@@ -397,12 +379,12 @@ class Supervision:
 
     def _tell(self) -> None:
         me = self._rendezvous.me
-        waiting = self._child is not None and not self._child.released
+        waiting = self._pod.child is not None and not self._pod.child.released
         self._messenger.tell(me, asking=waiting or self._departure.done)
 
     def _check_overtaken(self, now: float) -> None:
         """A peer has left the cluster of our child: nothing can come of it any more."""
-        child = self._child
+        child = self._pod.child
         if child is None or self._departure.stopping or not child.released:
             return
         if self._overtaken_at is None:
@@ -417,7 +399,7 @@ class Supervision:
 
     def _save_grace(self) -> float:
         """How long a save may still go on; whether its writer still may commit is for the writer to look up."""
-        if self._progress.phase == "save":
+        if self._progress.phase in WRITING_PHASES:
             return SAVE_SECONDS
         return link.ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
 
@@ -437,7 +419,7 @@ class Supervision:
         limit = self._settings.start_seconds
         if now - self._waiting_since < limit:
             return
-        task = self._missing()[0]
+        task = self._pod.missing()[0]
         answer = self._trouble.get(task)
         if answer is None or not (answer.trouble or answer.refusal):
             words = "is there but not ready"
@@ -447,19 +429,21 @@ class Supervision:
             words = f"cannot be reached: {answer.trouble}"
         address = self._place.config.address(task)
         text = f"{task} ({address}) {words}, after {limit:g} s; look at that pod and at the job's service"
-        failed = ExitClass.PEER_LOST if self._has_run else ExitClass.PREFLIGHT_FAILED
+        failed = ExitClass.PEER_LOST if self._pod.has_run else ExitClass.PREFLIGHT_FAILED
         self._departure.end(Ending(failed, EXIT_RETRY, text))
 
     # --- life and the end
 
     def _check_life(self, now: float) -> None:
-        child = self._child
+        child = self._pod.child
         if child is None or not child.released or child.pid is None or child.sentence is not None:
             return
         if self._progress.stalled(now, self._settings.stall_seconds, self._settings.start_seconds):
             child.sentence = Sentence.STALLED
         elif self._progress.save_hangs(now, self._settings.save_seconds):
             child.sentence = Sentence.SAVING
+        elif self._progress.finish_hangs(now, self._settings.save_seconds):
+            child.sentence = Sentence.FINISHING
         elif self._progress.serving and self._silence.silent(now):
             child.sentence = Sentence.SILENT
         else:
@@ -467,7 +451,7 @@ class Supervision:
         nursery.kill(child.pid)
 
     def _finish(self, ending: Ending) -> Ending:
-        for child in self._children():
+        for child in self._pod.children():
             if child.pid is not None:
                 nursery.kill(child.pid)
         self._nursery.close()
@@ -477,7 +461,7 @@ class Supervision:
             step=progress.step,
             checkpoint_step=progress.checkpoint_step,
             metrics=progress.metrics,
-            restarts=self._restarts,
+            restarts=self._pod.restarts,
         )
         if ending.message and not self._printed:
             self._note(ending.message)
@@ -487,103 +471,3 @@ class Supervision:
     def _note(self, text: str) -> None:
         sys.stderr.write(f"dtj: {text}\n")
         sys.stderr.flush()
-
-    # --- what the desk tells; called from its threads
-
-    def metrics(self) -> str:
-        """The page of /metrics."""
-        with self._lock:
-            ready = len(self._place.peers) - len(self._missing())
-            pid = self._child.pid if self._child else None
-            standby = self._standby.process if self._standby else None
-            return self._metrics.text(
-                peers_ready=ready, standby_ready=standby is not None and standby.prepared, child=pid
-            )
-
-    def status(self) -> Mapping[str, Any]:
-        """The object of /status."""
-        with self._lock:
-            return {
-                **self._progress.status(),
-                "role": self._place.task.role,
-                "index": self._place.task.index,
-                "attempt": self._place.attempt,
-                "uid": self._place.uid,
-                "phase": self._phase(),
-                "restarts": self._restarts,
-            }
-
-    def _phase(self) -> str:
-        child, progress = self._child, self._progress
-        if self._departure.done:
-            return "done"
-        if self._departure.stopping:
-            return "leaving"
-        if child is None or not child.released:
-            return "restarting" if self._has_run else "waiting"
-        if progress.serving:
-            return "serving"
-        return progress.phase or ("training" if progress.stepped else "starting")
-
-    def healthy(self) -> bool:
-        """Whether the loop turns."""
-        return time.monotonic() - self._turned_at < HEALTHY_SECONDS
-
-    def ready(self) -> bool:
-        """Whether training steps are made, or a server serves."""
-        with self._lock:
-            child = self._child
-            if child is None or not child.released or self._departure.stopping:
-                return False
-            if self._serves:
-                return self._progress.serving
-            if self._ours or self._progress.managed:
-                return self._progress.alive(time.monotonic())
-            if not self._member:
-                return True
-            endpoint = self._place.config.endpoint(self._place.task)
-        return accepts("127.0.0.1", endpoint[1])
-
-    def identity(self) -> Identity:
-        """What we tell our peers."""
-        return self._rendezvous.me
-
-    def meet(self, peer: Identity) -> Refusal | None:
-        """A peer tells where it stands."""
-        with self._lock:
-            refusal = self._rendezvous.hear(peer)
-        self._notify()
-        return refusal
-
-    def checkpoint(self, uid: str, *, passed_on: bool) -> int:
-        """POST /checkpoint: the HTTP status."""
-        if uid != self._place.uid:
-            return 403
-        with self._lock:
-            now = time.monotonic()
-            if now - self._checkpoint_at < CHECKPOINT_SECONDS:
-                return 429
-            self._checkpoint_at = now
-            if self._child is not None:
-                self._child.say({"type": "checkpoint"})
-        if not passed_on:
-            for host, port in self._place.endpoints.values():
-                headers = {UID_HEADER: uid, PASSED_ON: "1"}
-                threading.Thread(target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True).start()
-        return 202
-
-    def profile(self, uid: str, steps: int) -> int:
-        """POST /profile: the HTTP status. Only this pod's process is asked."""
-        if uid != self._place.uid:
-            return 403
-        with self._lock:
-            if self._child is not None:
-                self._child.say({"type": "profile", "steps": steps})
-        return 202
-
-
-def open_desk(supervision: Supervision, port: int) -> Desk:
-    """Start answering HTTP."""
-    desk = Desk(port, supervision)
-    desk.open()
-    return desk

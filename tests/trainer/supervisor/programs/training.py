@@ -1,5 +1,6 @@
 # ruff: noqa: T201 - the test reads what is printed
-"""Trains a small model under `dtj-run`, slowly. Arguments: steps, and `wait` for data that never comes.
+"""Trains a small model under `dtj-run`, slowly. Arguments: steps, and `wait` for data that never comes, or `export` for
+an export that does not end.
 
 TEST_FLUSH_SECONDS: so long takes the disk to flush the first file of a checkpoint.
 """
@@ -55,7 +56,14 @@ def never(_context):
 
 if sys.argv[2:] == ["wait"]:
     dtj.fit(model, never, steps=1)
+if sys.argv[2:] == ["export"]:
+    model.export = lambda *_, **__: time.sleep(600)
 result = dtj.fit(
-    model, dtj.data.Pipeline(dtj.data.numpy(x, y)), steps=int(sys.argv[1]), global_batch_size=24, callbacks=[Slow()]
+    model,
+    dtj.data.Pipeline(dtj.data.numpy(x, y)),
+    steps=int(sys.argv[1]),
+    global_batch_size=24,
+    callbacks=[Slow()],
+    export="exported" if sys.argv[2:] == ["export"] else None,
 )
 print("SAY resumed", result.resumed_from, flush=True)
