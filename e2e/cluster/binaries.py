@@ -1,8 +1,9 @@
 """Kubernetes and its companions, built from their Go modules and cached.
 
 Each directory below binaries/ is a Go module whose `tool` lines name the
-programs; go.sum pins every byte of their sources. A program's cache key is made
-from go.mod, go.sum, the Go version and the flags, so nothing stale is ever run.
+programs, or which is one itself; go.sum pins every byte of their sources. A
+program's cache key is made from the directory's files, the Go version and the
+flags, so nothing stale is ever run.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ PROGRAMS = {
         Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
         *map(_kubernetes, ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")),
         *map(_kubernetes, ("kubelet", "kube-proxy")),
-        Program("coredns", "coredns", "github.com/coredns/coredns"),
+        Program("coredns", "coredns", "."),
         Program("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("fake-gcs-server", "fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
@@ -103,8 +104,7 @@ def cached(program: Program, go: Go) -> Path:
     """Where the program lies once built with `go`."""
     digest = hashlib.sha256()
     for part in (
-        (program.directory / "go.mod").read_bytes(),
-        (program.directory / "go.sum").read_bytes(),
+        *(path.read_bytes() for path in sorted(program.directory.iterdir())),
         go.version.encode(),
         go.environment()["GOFLAGS"].encode(),
         program.ldflags.encode(),
