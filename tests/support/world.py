@@ -310,6 +310,11 @@ class World:
                 return self
         raise AssertionError(f"not settled after {passes} passes: {self.decide().plan}")
 
+    def label(self, role: str, index: int, name: str) -> str:
+        """One of our labels of a pod."""
+        labels = self.pods[f"{self.raw['metadata']['name']}-{role}-{index}"]["metadata"]["labels"]
+        return str(labels[f"dtj.dev/{name}"])
+
     def holds(self, condition: str) -> bool:
         """Whether a condition is True."""
         return self.status.holds(ConditionType(condition))

@@ -37,17 +37,18 @@ def restarted_in_place(draft: Draft) -> Verdict | None:
             continue
         draft.in_place[slot] = container.restart_count
         draft.count_restart(slot.role, new)
+        root = _root(draft, slot, pod, container)
+        if root.exit_code:
+            draft.warn(EventReason.POD_FAILED, f"{describe_root(draft, root)}; the kubelet restarts it in place.")
         if slot.role is Role.EVALUATOR or draft.incident is not None:
             continue
-        verdict = _count(draft, _root(draft, slot, pod, container), new)
+        verdict = _count(draft, root, new)
         if verdict is not None:
             return verdict
     return None
 
 
 def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
-    if root.exit_code:
-        draft.warn(EventReason.POD_FAILED, f"{describe_root(draft, root)}; the kubelet restarts it in place.")
     most = FREE_IN_A_ROW + draft.spec.failure_policy.max_restarts + 1
     for _ in range(min(times, most)):
         judged = judge(draft, root, set())

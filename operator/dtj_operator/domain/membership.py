@@ -50,7 +50,7 @@ def _create(draft: Draft, slot: Slot, avoid: tuple[str, ...]) -> None:
     name = draft.pod_name(slot)
     if name in draft.others or not _may_try(draft, name):
         return
-    draft.actions.append(CreatePod(slot.role, slot.index, draft.slots[slot].attempt, avoid))
+    draft.actions.append(CreatePod(slot.role, slot.index, draft.attempt, avoid))
 
 
 def _service(draft: Draft) -> bool:

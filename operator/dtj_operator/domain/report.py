@@ -127,10 +127,10 @@ def _phase(draft: Draft) -> Phase:
         return Phase.SUSPENDED
     if draft.holds(ConditionType.RUNNING):
         return Phase.RUNNING
-    if draft.holds(ConditionType.RESTARTING) or draft.started:
+    if (draft.holds(ConditionType.RESTARTING) or draft.started) and success_slot(draft) is not None:
         return Phase.RESTARTING
-    bound = any(pod.node for pod in draft.pods.values())
-    return Phase.STARTING if bound else Phase.PENDING
+    taken_up = any(pod.node or pod.phase != "Pending" for pod in draft.pods.values())
+    return Phase.STARTING if taken_up else Phase.PENDING
 
 
 def _message(draft: Draft) -> str:

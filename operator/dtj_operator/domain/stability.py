@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
+from dtj_operator.domain.snapshot import TERMINAL
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -24,7 +25,11 @@ def is_up(draft: Draft, slot: Slot) -> bool:
         return True
     pod = draft.current(slot)
     return (
-        pod is not None and pod.ready and pod.phase == "Running" and pod.deleted_at is None and not draft.node_lost(pod)
+        pod is not None
+        and pod.ready
+        and pod.phase not in TERMINAL
+        and pod.deleted_at is None
+        and not draft.node_lost(pod)
     )
 
 

@@ -62,9 +62,10 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
     """Set exactly one terminal condition; what was under way is over."""
     draft.set_true(kind, reason, message)
     draft.set_false(ConditionType.RUNNING, Reason.FINISHED, "The job is finished.")
-    for over in (ConditionType.RESTARTING, ConditionType.SUSPENDED):
-        if draft.holds(over):
-            draft.set_false(over, Reason.FINISHED, "The job is finished.")
+    if draft.condition(ConditionType.RESTARTING) is None or draft.holds(ConditionType.RESTARTING):
+        draft.set_false(ConditionType.RESTARTING, Reason.FINISHED, "The job is finished.")
+    if draft.holds(ConditionType.SUSPENDED):
+        draft.set_false(ConditionType.SUSPENDED, Reason.FINISHED, "The job is finished.")
     draft.completion_time = draft.completion_time or whole_second(draft.now)
     draft.incident = None
     draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
 from dtj_operator.domain.acceptance import take_spec
+from dtj_operator.domain.rules import pattern_problem
 from dtj_operator.domain.slots import SlotRecord
 from dtj_operator.domain.verdict import Verdict
 
@@ -39,15 +40,20 @@ def suspended(draft: Draft) -> Verdict | None:
 
 
 def started(draft: Draft) -> None:
-    """Set startTime before the first pod; a resume begins a new attempt."""
+    """Set startTime before the first pod; a resume begins a new attempt.
+
+    A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
+    """
     if draft.start_time is not None:
         return
-    draft.start_time = whole_second(draft.now)
     if draft.holds(ConditionType.SUSPENDED):
         draft.attempt += 1
         message = f"The job is resumed, attempt {draft.attempt}."
         draft.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
         draft.note(EventReason.RESUMED, message)
+    if pattern_problem(draft.spec.failure_policy.rules):
+        return
+    draft.start_time = whole_second(draft.now)
     draft.choose_strategy()
     take_spec(draft)
     draft.slots = {slot: SlotRecord(draft.attempt, seen=False) for slot in draft.wanted}

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dtj_operator.domain.plan import CreatePod
 from dtj_operator.domain.snapshot import TroubleKind
-from tests.support.world import Change, failed, job, not_ready, pending, ready, restarted, template, terminating, told
+from tests.support.world import (
+    Change,
+    done,
+    failed,
+    job,
+    not_ready,
+    pending,
+    ready,
+    restarted,
+    template,
+    terminating,
+    told,
+)
 
 
 def node_not_ready(since: str = "2026-01-01T12:00:00Z") -> Change:
@@ -60,6 +74,17 @@ def test_a_restart_in_place_is_recovered_when_the_job_is_running_again():
     assert world.status.last_incident.recovered_at == world.now
     assert world.status.last_incident.recovery_seconds == 7
     assert world.seen("Recovered") == ["Recovered from UserError in place after 7.0 s."]
+
+
+def test_every_restart_in_place_is_told_also_an_evaluators_and_one_within_an_incident():
+    always = {"replicas": 1, "restartPolicy": "Always"}
+    world = job(chief=1, worker=1, ps=always, evaluator=always).running().pod("evaluator", 0, restarted(1, 3)).settle()
+    assert world.seen("PodFailed") == [
+        "train-evaluator-0 ended with exit code 3 (UserError); the kubelet restarts it in place."
+    ]
+    assert world.status.restarts.total == 0
+    world.pod("worker", 0, failed(1)).settle().pod("ps", 0, restarted(1, 75)).settle()
+    assert world.seen("PodFailed")[-1].startswith("train-ps-0 ended with exit code 75")
 
 
 # Evaluators
@@ -124,6 +149,69 @@ def test_a_cause_is_never_revised():
 def _cause_of(*changes: Change) -> dict[str, int]:
     world = job(worker=2).running().pod("worker", 1, *changes).settle()
     return {str(cause): count for cause, count in world.status.restarts.by_cause.items()}
+
+
+# Attempts
+
+
+def test_a_pod_that_could_not_be_made_before_is_of_the_attempt_at_which_it_is_made():
+    world = job(worker=2)
+    world.act()
+    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1").settle()
+    world.pod("worker", 0, failed(1, disruption="PreemptionByScheduler")).settle()
+    world.troubles.clear()
+    world.settle()
+    assert {world.label("worker", index, "attempt") for index in (0, 1)} == {"1"}
+    world.pod("worker", 1, failed(1)).settle().later(1).settle()
+    assert world.status.restarts.by_cause == {"Preempted": 1, "UserError": 1}
+
+
+# What is Running, and what only was
+
+
+def test_a_pods_own_condition_makes_it_ready():
+    world = job(worker=1).settle().each({"phase": "Pending", **_ready_alone()}).settle()
+    assert world.holds("Running")
+
+
+def test_a_job_is_starting_when_a_pod_of_it_runs_and_pending_when_it_has_none():
+    world = job(worker=2).settle().each({"node": ""}).settle()
+    assert world.status.phase == "Pending"
+    world.pod("worker", 0, ready()).settle()
+    assert world.status.phase == "Starting"
+    world.each(ready()).settle().scale(0).settle().reap().settle()
+    assert world.status.phase == "Pending"
+
+
+def test_a_finished_job_says_that_it_neither_runs_nor_restarts():
+    world = job(worker=1).running().each(done()).settle()
+    assert {(str(c.type), c.status) for c in world.status.conditions} == {
+        ("Created", "True"),
+        ("Running", "False"),
+        ("Restarting", "False"),
+        ("Succeeded", "True"),
+    }
+
+
+def _ready_alone() -> Change:
+    return {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+# Specs that cannot be acted upon
+
+
+@pytest.mark.parametrize("suspend", [False, True], ids=["at creation", "at the resume"])
+def test_a_job_whose_pattern_re2_refuses_has_not_started_so_that_it_can_be_corrected(suspend: bool):  # noqa: FBT001
+    rule = {"messagePattern": "(?=a)", "action": "Ignore"}
+    world = job(worker=1).spec(suspend=suspend, failurePolicy={"rules": [rule]}).settle().spec(suspend=False).settle()
+    assert world.holds("Invalid")
+    assert world.status.phase == "Pending"
+    assert world.status.start_time is None
+    world.spec(failurePolicy={"rules": []}).settle()
+    assert world.status.start_time is not None
+    assert world.pods.keys() == {"train-worker-0"}
+    assert world.status.attempt == suspend
+    assert not world.holds("Invalid")
 
 
 # Transient trouble
