@@ -113,10 +113,20 @@ async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(api_serve
 
 
 async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(api_server, watch):
+    node(api_server, "gone")
     found = await watch()
+    api_server.delete("nodes", "", "gone")
+    await asyncio.sleep(0.1)
     assert not lost(found, "gone")
     await asyncio.sleep(0.4)
     assert lost(found, "gone")
+
+
+async def test_where_there_has_never_been_a_node_none_is_lost(api_server, watch):
+    found = await watch()
+    assert not lost(found, "somewhere")
+    await asyncio.sleep(0.4)
+    assert not lost(found, "somewhere")
 
 
 async def test_when_most_of_three_nodes_look_lost_none_is(api_server, watch):

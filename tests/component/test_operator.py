@@ -58,6 +58,17 @@ async def test_while_nothing_changes_nothing_is_written(api_server, kubelet):
         assert api_server.log.writes("dtj-operator/") == []
 
 
+async def test_a_pod_that_is_deleted_as_soon_as_it_is_there_was_deleted_and_is_replaced(api_server):
+    # No kubelet: its pods are never bound, and gone at once. Counts of pods are not written for a second.
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: len(names(api_server)) == 2)
+        api_server.delete("pods", "default", "train-worker-1")
+        await until(lambda: status(api_server)["restarts"]["total"] == 1 and len(names(api_server)) == 2)
+    assert status(api_server)["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}}
+    assert status(api_server)["attempt"] == 1
+
+
 async def test_a_deadline_fires_in_time_although_requests_have_failed_before(api_server, monkeypatch):
     monkeypatch.setattr("dtj_operator.runtime.queue.FIRST_BACKOFF_SECONDS", 60.0)  # as after many failures
     # No kubelet: nothing happens to the pods, so that only time can wake the operator.

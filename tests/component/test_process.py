@@ -27,7 +27,7 @@ async def start(*arguments: str, **environment: str) -> asyncio.subprocess.Proce
     inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "VIRTUAL_ENV"}}
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "dtj_operator", *arguments,
-        env={**inherited, "PYTHONPATH": "operator", "HOME": "/nonexistent", **environment},
+        env={**inherited, "PYTHONPATH": "operator", "HOME": "/nonexistent"} | environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
 
@@ -78,6 +78,18 @@ async def test_it_works_is_ready_shows_metrics_and_leaves_with_0_on_sigterm(api_
     assert '"message": "working"' in err
     lease: Any = api_server.get("leases", "dtj-system", "dtj-operator")
     assert lease["spec"]["holderIdentity"] == ""
+
+
+async def test_it_leaves_with_0_on_sigterm_before_it_has_begun(tmp_path: Path):
+    (tmp_path / "kopf.py").write_text(
+        "import sys, time\nprint('importing', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
+    )
+    process = await start("run", PYTHONPATH=f"{tmp_path}{os.pathsep}operator")
+    assert process.stderr is not None
+    assert await process.stderr.readline() == b"importing\n"
+    process.send_signal(signal.SIGTERM)
+    code, _, _ = await end(process)
+    assert code == 0
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,14 @@ def crd() -> dict[str, Any]:
 def crd_yaml() -> str:
     """The CustomResourceDefinition as text, the same each time."""
     head = "# Made by `dtj-operator crd` from operator/dtj_operator/api; do not edit.\n"
-    return head + yaml.safe_dump(crd(), sort_keys=False, width=100, allow_unicode=True)
+    return head + yaml.dump(crd(), Dumper=_InFull, sort_keys=False, width=100, allow_unicode=True)
+
+
+class _InFull(yaml.SafeDumper):
+    """What stands in two places is written twice: not every reader of YAML follows references."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
 
 
 def _job() -> Schema:

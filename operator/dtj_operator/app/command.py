@@ -59,6 +59,9 @@ def _print_crd() -> int:
 
 
 def _run(settings: Settings, environment: Mapping[str, str]) -> int:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # While the parts are imported: as process 1 of a container it would not even be ended.
+        signal.signal(number, lambda *_: sys.exit(0))
     from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (kopf takes its time; --help should not)
     from dtj_operator.app.kopf_source import KopfEnded  # noqa: PLC0415
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415

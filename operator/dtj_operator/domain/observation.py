@@ -33,9 +33,20 @@ def observed(draft: Draft) -> None:
             and not _kubelet_restarts(draft, slot.role, pod.phase)
         ):
             draft.completed.add(slot)
+    _remember_made(draft)
     if draft.pods and draft.first_pod_time is None and draft.start_time:
         first = min(pod.created_at for pod in draft.pods.values())
         draft.first_pod_time = whole_second(max(first, draft.start_time))
+
+
+def _remember_made(draft: Draft) -> None:
+    """A pod that was made and is gone before a pass could write down that it existed has been seen all the same."""
+    for slot, record in draft.slots.items():
+        attempt = draft.snapshot.made.get(draft.pod_name(slot))
+        if attempt is None or slot.role is Role.EVALUATOR or slot in draft.pods:
+            continue
+        if not record.seen and attempt >= record.attempt:
+            draft.slots[slot] = SlotRecord(attempt, seen=True)
 
 
 def _kubelet_restarts(draft: Draft, role: Role, phase: str) -> bool:

@@ -77,9 +77,16 @@ class Connection:
     """Name expected in the server's certificate when it differs from the host."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """TLS as configured; None for plain http."""
+        """TLS as configured; None for plain http. Raises ConnectionProblem."""
         if not self.server.startswith("https://"):
             return None
+        try:
+            return self._tls()
+        except (ssl.SSLError, ValueError) as error:
+            msg = f"the certificates for {self.server} are no PEM or do not belong together: {error}"
+            raise ConnectionProblem(msg) from error
+
+    def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
         if self.insecure:
             context.check_hostname = False

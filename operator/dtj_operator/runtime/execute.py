@@ -69,6 +69,17 @@ class Executor:
         self._clock = clock
         self._observer = observer
         self._may_write = may_write
+        self._made: dict[Key, tuple[str, dict[str, int]]] = {}
+        """By job, and only for the job of that UID."""
+
+    def made(self, key: Key, uid: str) -> dict[str, int]:
+        """Attempts, by name, of the pods that were created for that job since it was `settled`."""
+        job, attempts = self._made.get(key, ("", {}))
+        return attempts if job == uid else {}
+
+    def settled(self, key: Key) -> None:
+        """Status says all that there is to say of that job's pods, or the job is gone."""
+        self._made.pop(key, None)
 
     async def write_status(self, key: Key, known: KnownJob, status: dict[str, Any]) -> bool:
         """Make the stored status equal to `status`; returns whether a write was needed.
@@ -132,7 +143,9 @@ class Executor:
             if held is not None and held.value.deleted_at is not None:
                 # Deleted in this plan, but its kubelet has not let go yet: its end brings the next pass.
                 return False
-            if not await self._create(PODS, self._store.pods, key, known, body):
+            if await self._create(PODS, self._store.pods, key, known, body):
+                self._made[key] = (known.uid, {**self.made(key, known.uid), name: action.attempt})
+            else:
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals.
                 again = retry_time(self._ledger.of(key), "", known.generation)
                 refused = again is not None and self._clock.now() < again

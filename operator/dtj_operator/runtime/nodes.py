@@ -4,7 +4,7 @@ A kubelet renews its Lease every ten seconds. A node is lost when its Lease has 
 as the job allows, counted from the last renewal and seen unrenewed for more than one renewal period by our own
 clock, so that neither a restart of the operator nor a skewed clock condemns a living node. A node without a
 Lease is judged by its Ready condition, one whose Node object is gone is lost. When more than half of three or
-more nodes look lost, the fault is more likely ours, and none is.
+more nodes look lost, or there has never been any, the fault is more likely ours, and none is.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ class NodeWatch:
         self._suspect = suspect
         self._suspects: set[str] = set()
         self._missing: dict[str, float] = {}
+        self._met = False
+        """Whether there has been any node: where there never was one, none has been lost."""
         self._signs: Shelf[_Sign] = Shelf(view=self._sign, key=_key, changed=_ignore, matters=_never)
         self._nodes: Shelf[_Known] = Shelf(view=self._known, key=_key, changed=self._changed, matters=_differs)
         self.sources = (
@@ -112,7 +114,7 @@ class NodeWatch:
     def _doubtful(self, loss: timedelta, now: datetime) -> bool:
         names = self._names()
         if len(names) < ENOUGH_NODES:
-            return False
+            return not self._met
         late = sum(1 for name in names if (at := self._lost_at(name, loss)) is not None and at <= now)
         return late * 2 > len(names)
 
@@ -161,6 +163,7 @@ class NodeWatch:
         return _Sign(renewed, asyncio.get_running_loop().time(), witnessed=old is not None)
 
     def _known(self, raw: dict[str, Any]) -> _Known:
+        self._met = True
         conditions = (raw.get("status") or {}).get("conditions") or ()
         ready: dict[str, Any] = next((entry for entry in conditions if entry.get("type") == "Ready"), {})
         since = None if ready.get("status") == "True" else _time(ready.get("lastTransitionTime"))

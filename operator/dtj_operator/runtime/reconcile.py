@@ -117,6 +117,7 @@ class Reconciler:
             # Deletion is the garbage collector's business: every child names its owner.
             self._held_since.pop(key, None)
             self._ledger.forget(key)
+            self._executor.settled(key)
             return False
         job = known.job
         plan, node_check = self._decide(key, known)
@@ -132,6 +133,8 @@ class Reconciler:
                     self._queue.add_after(key, remaining)
                     return True
             wrote = await self._executor.write_status(key, known, plan.status.wire())
+        elif not plan.actions:
+            self._executor.settled(key)
         self._held_since.pop(key, None)
         if plan.actions or plan.events:
             # The service and the pods are built from what has just been persisted.
@@ -155,6 +158,7 @@ class Reconciler:
             troubles=self._ledger.of(key),
             nodes=nodes,
             progress=self._progress(key, known.uid),
+            made=self._executor.made(key, known.uid),
         )
         plan = decide(snapshot, now)
         if snapshot.troubles:

@@ -36,6 +36,27 @@ def test_certificates_may_be_inline_or_files_beside_the_kubeconfig(tmp_path):
     assert (connection.certificate, connection.private_key) == (b"CERT", b"KEY")
 
 
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        ({"certificate-authority-data": base64.b64encode(b"CA").decode()}, {"token": "secret"}),
+        ({"certificate-authority-data": base64.b64encode(bytes([0xFF])).decode()}, {"token": "secret"}),
+        (
+            {},
+            {
+                "client-certificate-data": base64.b64encode(b"CERT").decode(),
+                "client-key-data": base64.b64encode(b"KEY").decode(),
+            },
+        ),
+    ],
+    ids=["no PEM", "no text", "no client certificate"],
+)
+def test_certificates_that_are_none_are_told_in_a_sentence(tmp_path, cluster, user):
+    config = kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:6443", **cluster}, user=user)
+    with pytest.raises(ConnectionProblem, match=r"the certificates for https://127\.0\.0\.1:6443 are no PEM"):
+        load(config, {}).ssl_context()
+
+
 def test_the_flag_wins_over_the_environment(tmp_path):
     assert load(kubeconfig(tmp_path), {"KUBECONFIG": "/nowhere"}).namespace == "team"
 
