@@ -154,7 +154,7 @@ async def leading(server: ApiServer, folder: Path) -> AsyncIterator[asyncio.subp
     try:
         server.create(JOBS, job())
         # Created and NoCheckpoints are the last that it has to say until something happens.
-        await until(lambda: len(server.list("pods")) == len(server.list("events")) == 2, seconds=20)
+        await until(lambda: len(server.list("pods")) == len(server.list("events")) == 2, seconds=60)
         yield process
     finally:
         if process.returncode is None:
