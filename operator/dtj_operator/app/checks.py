@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
-from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NODES, PODS, SERVICES
+from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NETWORK_POLICIES, NODES, PODS, SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,20 +21,24 @@ PATIENCE_SECONDS = 30.0
 """How long an API server may be unreachable at the start before the process gives up."""
 PAUSE_SECONDS = 1.0
 
-NEEDED: tuple[tuple[Resource, str, tuple[str, ...]], ...] = (
+Rights = tuple[tuple["Resource", str, tuple[str, ...]], ...]
+
+NEEDED: Rights = (
     (JOBS, "", ("get", "list", "watch", "delete")),
     (JOBS, "status", ("patch",)),
     (PODS, "", ("get", "list", "watch", "create", "delete")),
     (SERVICES, "", ("get", "list", "watch", "create", "delete")),
     (EVENTS, "", ("create",)),
 )
+FENCES: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
+"""With a network policy for each job."""
 
 
 class Unprepared(Exception):
     """The cluster is not ready for the operator; the message is a sentence for its administrator."""
 
 
-async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str | None]) -> None:
+async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str | None], needed: Rights) -> None:
     """Raise Unprepared unless jobs can be listed and everything needed may be done."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + PATIENCE_SECONDS
@@ -42,7 +46,7 @@ async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str
         while True:
             try:
                 await _check_crd(client, server, namespace)
-                await _check_rights(client, namespace)
+                await _check_rights(client, namespace, needed)
                 break
             except (Retry, Unknown) as error:
                 if loop.time() >= give_up:
@@ -97,9 +101,9 @@ async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> N
         raise Unprepared(msg) from error
 
 
-async def _check_rights(client: ApiClient, namespace: str | None) -> None:
+async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights) -> None:
     missing = []
-    for resource, subresource, verbs in NEEDED:
+    for resource, subresource, verbs in needed:
         for verb in verbs:
             try:
                 allowed = await _allowed(client, resource, subresource, verb, namespace)

@@ -10,14 +10,15 @@ import uuid
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.app.checks import check_cluster, may_hold_lease, may_watch_nodes
+from dtj_operator.app.checks import FENCES, NEEDED, check_cluster, may_hold_lease, may_watch_nodes
 from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.kopf_source import KopfSource
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
+from dtj_operator.build.network_policy import build_network_policy
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import KubeError
-from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
 from dtj_operator.runtime.clock import SystemClock
 from dtj_operator.runtime.election import Elector
 from dtj_operator.runtime.execute import Executor
@@ -111,7 +112,8 @@ class Operator:
     async def _operate(self, client: ApiClient, renewals: ApiClient) -> None:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
-        await check_cluster(client, self._connection.server, self._namespaces)
+        needed = (*NEEDED, *FENCES) if settings.network_policy else NEEDED
+        await check_cluster(client, self._connection.server, self._namespaces, needed)
         elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
         nodes = None
@@ -130,6 +132,7 @@ class Operator:
             clock=self._clock,
             observer=self.metrics,
             may_write=elector.valid if elector else _always,
+            fences=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
         poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
         reconciler = Reconciler(

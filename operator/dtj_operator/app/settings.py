@@ -44,6 +44,8 @@ class Settings:
     metrics: Address | None = Address("0.0.0.0", 8080)  # noqa: S104  (a container's port)
     health: Address | None = Address("0.0.0.0", 8081)  # noqa: S104
     progress: bool = True
+    network_policy: bool = False
+    """Whether each job gets a network policy of its own."""
     log_format: str = "text"
     log_level: str = "info"
 
@@ -75,6 +77,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--health-probe-bind-address", metavar="HOST:PORT", help="default :8081; 0 switches it off")
     run.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, help="ask pods how far they are (default: yes)"
+    )
+    run.add_argument(
+        "--network-policy",
+        action=argparse.BooleanOptionalAction,
+        help="let nobody but a job's own pods reach its TensorFlow ports (default: no)",
     )
     run.add_argument("--log-format", metavar="text|json", help="default text")
     run.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
@@ -111,6 +118,7 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
         metrics=_address("METRICS_BIND_ADDRESS", given("METRICS_BIND_ADDRESS"), default.metrics),
         health=_address("HEALTH_PROBE_BIND_ADDRESS", given("HEALTH_PROBE_BIND_ADDRESS"), default.health),
         progress=switch("PROGRESS", default.progress),
+        network_policy=switch("NETWORK_POLICY", default.network_policy),
         log_format=_word("LOG_FORMAT", given("LOG_FORMAT"), default.log_format, ("text", "json")),
         log_level=_word("LOG_LEVEL", given("LOG_LEVEL"), default.log_level, ("debug", "info", "warning", "error")),
     )

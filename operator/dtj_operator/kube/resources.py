@@ -15,6 +15,12 @@ class Resource:
     plural: str
 
     @property
+    def singular(self) -> str:
+        """As kubectl takes it."""
+        stem = self.plural.removesuffix("s")
+        return f"{stem.removesuffix('ie')}y" if stem.endswith("ie") else stem
+
+    @property
     def api_version(self) -> str:
         """As in an object's apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
@@ -37,5 +43,6 @@ PODS = Resource("", "v1", "pods")
 SERVICES = Resource("", "v1", "services")
 EVENTS = Resource("", "v1", "events")
 NODES = Resource("", "v1", "nodes")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 LEASES = Resource("coordination.k8s.io", "v1", "leases")
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")

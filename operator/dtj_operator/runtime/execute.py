@@ -22,7 +22,7 @@ from dtj_operator.runtime.mergepatch import difference
 from dtj_operator.runtime.troubles import classify
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from dtj_operator.api.resource import Job
     from dtj_operator.domain.plan import Plan
@@ -60,8 +60,12 @@ class Executor:
         clock: Clock,
         observer: Observer,
         may_write: Callable[[], bool],
+        fences: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
-        """`may_write` is asked before every write: False once leadership may have passed to another."""
+        """`may_write` is asked before every write: False once leadership may have passed to another.
+
+        `fences`: what each job gets before its service and its pods, by its own name; never looked at again.
+        """
         self._client = client
         self._store = store
         self._ledger = ledger
@@ -69,6 +73,7 @@ class Executor:
         self._clock = clock
         self._observer = observer
         self._may_write = may_write
+        self._fences = fences
         self._made: dict[Key, tuple[str, dict[str, int]]] = {}
         """By job, and only for the job of that UID."""
 
@@ -119,8 +124,10 @@ class Executor:
         wrote = await _each(deletions, lambda action: self._delete(key, action))
         through = True
         if services:
-            through = await self._create(SERVICES, self._store.services, key, known, build_service(job))
+            through = await self._fence_in(key, known, job)
             wrote = True
+        if services and through:
+            through = await self._create(SERVICES, self._store.services, key, known, build_service(job))
         if pods and through:
             created = await self._create_pods(key, known, job, pods)
             wrote = wrote or created
@@ -152,6 +159,22 @@ class Executor:
             return True
 
         return await _each(pods, create)
+
+    async def _fence_in(self, key: Key, known: KnownJob, job: Job) -> bool:
+        """Create what has to stand before the first pod. Returns whether all of it does."""
+        for resource, build in self._fences:
+            self._fence()
+            try:
+                await self._client.create(resource, key.namespace, build(job))
+            except AlreadyExists:
+                found = await self._client.get(resource, key.namespace, key.name)
+                if _controller(found).get("uid") != known.uid:
+                    self._taken(resource, key, known, key.name, _controller(found))
+                    return False
+            except Refused as refusal:
+                self._trouble(key, known, classify(refusal), key.name, refusal.message)
+                return False
+        return True
 
     async def _create(
         self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, body: dict[str, Any]
@@ -192,10 +215,13 @@ class Executor:
         if former and shelf.held(key, name) is not None:
             msg = f"{name} is left from an earlier job of this name and has not gone yet"
             raise Retry(msg)
-        whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
-        message = f"{resource.plural[:-1]} {name} exists and belongs to {whose}: delete or rename it"
-        self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
+        self._taken(resource, key, known, name, owner)
         return False
+
+    def _taken(self, resource: Resource, key: Key, known: KnownJob, name: str, owner: dict[str, Any]) -> None:
+        whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
+        message = f"{resource.singular} {name} exists and belongs to {whose}: delete or rename it"
+        self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
 
     def _trouble(self, key: Key, known: KnownJob, kind: TroubleKind, target: str, message: str) -> None:
         if self._ledger.note(key, kind, target, message, known.generation, self._clock.now()):

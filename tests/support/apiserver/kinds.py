@@ -77,6 +77,9 @@ SERVICES: Final = Kind(
     returns_deleted=True,
 )
 EVENTS: Final = Kind("", "v1", "events", "Event", short_names=("ev",))
+NETWORK_POLICIES: Final = Kind(
+    "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",), counts_generations=True
+)
 LEASES: Final = Kind("coordination.k8s.io", "v1", "leases", "Lease", unconditional_update=False, create_on_update=True)
 CRDS: Final = Kind(
     "apiextensions.k8s.io",
@@ -101,7 +104,7 @@ JOBS: Final = Kind(
     unconditional_update=False,
     custom=True,
 )
-KINDS: Final = (NAMESPACES, NODES, PODS, SERVICES, EVENTS, LEASES, CRDS, JOBS)
+KINDS: Final = (NAMESPACES, NODES, PODS, SERVICES, EVENTS, NETWORK_POLICIES, LEASES, CRDS, JOBS)
 
 
 def find(plural: str, group: str | None = None, version: str | None = None) -> Kind | None:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
-from dtj_operator.app.checks import NEEDED
+from dtj_operator.app.checks import FENCES, NEEDED
 from e2e.cluster import binaries
 from tests.support.rights import rights
 
@@ -109,6 +109,17 @@ def test_the_operator_may_do_what_it_asks_for_at_its_start_and_little_more(rende
         ("", "nodes", "watch"),
     }
     assert asked <= granted(render(), "")
+
+
+@pytest.mark.parametrize("namespaces", [[], ["a"]])
+def test_with_a_network_policy_for_each_job_the_operator_is_told_so_and_may_make_them(render, namespaces):
+    from dtj_operator.app.settings import parser, settings_from
+
+    documents = render(networkPolicy__perJob=True, watchNamespaces=namespaces)
+    (container,) = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert settings_from(parser().parse_args(container["args"]), {}).network_policy
+    asked = {(resource.group, resource.plural, verb) for resource, _, verbs in FENCES for verb in verbs}
+    assert asked <= granted(documents, "".join(namespaces))
 
 
 def test_leases_are_written_only_in_the_operators_own_namespace(render):

@@ -1,0 +1,35 @@
+"""The network policy of one job: nobody else reaches its TensorFlow ports, where whoever connects runs code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.contract import PORT
+from dtj_operator.api.names import LABEL_JOB_UID
+from dtj_operator.build.names import job_labels, owner_reference
+
+if TYPE_CHECKING:
+    from dtj_operator.api.resource import Job
+
+
+def build_network_policy(job: Job) -> dict[str, Any]:
+    """Lets in the job's own pods everywhere, and everybody at the trainers' HTTP port (status, metrics).
+
+    Policies add up: another one may open more ports of the same pods.
+    """
+    own = {"matchLabels": {LABEL_JOB_UID: job.uid}}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "labels": job_labels(job),
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "podSelector": own,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": own}]}, {"ports": [{"protocol": "TCP", "port": PORT}]}],
+        },
+    }
