@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from dtj_operator.app.settings import Address
 
 UNAVAILABLE = 503
+NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
 def health(live: Callable[[], str], ready: Callable[[], str]) -> web.Application:
@@ -38,13 +41,25 @@ async def serving(application: web.Application, address: Address) -> AsyncIterat
     await runner.setup()
     try:
         try:
-            await web.TCPSite(runner, address.host, address.port).start()
+            await web.SockSite(runner, _listening(address)).start()
         except OSError as error:
             msg = f"cannot listen on {address.host}:{address.port}: {error.strerror}"
             raise SettingsProblem(msg) from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()
+
+
+def _listening(address: Address) -> socket.socket:
+    """Where only one of IPv4 and IPv6 is, as in a cluster of IPv6 alone, that one is listened to."""
+    place = (address.host, address.port)
+    if not address.host:
+        try:
+            return socket.create_server(place, family=socket.AF_INET6, dualstack_ipv6=True)
+        except OSError as error:
+            if error.errno not in NO_IPV6:
+                raise
+    return socket.create_server(place, family=socket.AF_INET6 if ":" in address.host else socket.AF_INET)
 
 
 def _verdict(check: Callable[[], str]) -> Callable[[], web.Response]:

@@ -24,6 +24,7 @@ class Address:
     """Where to listen."""
 
     host: str
+    """Empty: every address of the machine, of IPv6 and IPv4."""
     port: int
     """0: the system chooses."""
 
@@ -41,8 +42,8 @@ class Settings:
     kube_api_qps: float = 0.0
     """Requests a second; 0 means unlimited."""
     kube_api_burst: int = 100
-    metrics: Address | None = Address("0.0.0.0", 8080)  # noqa: S104  (a container's port)
-    health: Address | None = Address("0.0.0.0", 8081)  # noqa: S104
+    metrics: Address | None = Address("", 8080)
+    health: Address | None = Address("", 8081)
     progress: bool = True
     network_policy: bool = False
     """Whether each job gets a network policy of its own."""
@@ -159,4 +160,4 @@ def _address(name: str, text: str | None, otherwise: Address | None) -> Address 
     if not colon or not port.isdecimal() or int(port) > LARGEST_PORT:
         msg = f"{_flag(name)} is {text!r}: give HOST:PORT, :PORT, or 0 to switch it off"
         raise SettingsProblem(msg)
-    return Address(host.strip("[]") or "0.0.0.0", int(port))  # noqa: S104
+    return Address(host.strip("[]"), int(port))

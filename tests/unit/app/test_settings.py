@@ -27,7 +27,7 @@ def test_every_flag_is_also_an_environment_variable():
         DTJ_OPERATOR_LOG_LEVEL="debug",
     )  # fmt: skip
     assert by_flag == by_environment
-    assert by_flag.metrics == Address("0.0.0.0", 9090)
+    assert by_flag.metrics == Address("", 9090)
     assert by_flag.health is None
 
 
