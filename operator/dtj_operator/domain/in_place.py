@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import EventReason, RestartPolicy, Role
 from dtj_operator.domain.failure import Standing, describe
-from dtj_operator.domain.judgement import FAIL_JOB, FREE_IN_A_ROW, describe_root, judge, last_incident
+from dtj_operator.domain.judgement import FAIL_JOB, describe_root, judge, last_incident
 from dtj_operator.domain.stability import IN_PLACE
 from dtj_operator.domain.success import fail_job
 from dtj_operator.domain.tally import root_of, tally
@@ -18,9 +18,14 @@ from dtj_operator.domain.tally import root_of, tally
 if TYPE_CHECKING:
     from dtj_operator.api.status import Root
     from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.judgement import Judgement
     from dtj_operator.domain.slots import Slot
     from dtj_operator.domain.snapshot import Container, Pod
     from dtj_operator.domain.verdict import Verdict
+
+
+COUNTED_AT_ONCE = 1000
+"""The most restarts of one container that are counted in one pass: what a pod says must not keep everybody waiting."""
 
 
 def restarted_in_place(draft: Draft) -> Verdict | None:
@@ -49,15 +54,14 @@ def restarted_in_place(draft: Draft) -> Verdict | None:
 
 
 def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
-    most = FREE_IN_A_ROW + draft.spec.failure_policy.max_restarts + 1
-    for _ in range(min(times, most)):
+    """Each has happened, so each counts, also the one that ends the job."""
+    ending: Judgement | None = None
+    for _ in range(min(times, COUNTED_AT_ONCE)):
         judged = judge(draft, root, set())
-        if judged.fails is not None:
-            draft.last_incident = last_incident(root, time=root.at, action=FAIL_JOB)
-            return fail_job(draft, judged.fails, judged.message)
         tally(draft, judged, root)
-    draft.last_incident = last_incident(root, time=root.at, action=IN_PLACE)
-    return None
+        ending = ending or (judged if judged.fails else None)
+    draft.last_incident = last_incident(root, time=root.at, action=FAIL_JOB if ending else IN_PLACE)
+    return fail_job(draft, ending.fails, ending.message) if ending and ending.fails else None
 
 
 def _root(draft: Draft, slot: Slot, pod: Pod, container: Container) -> Root:

@@ -305,6 +305,7 @@ def test_an_in_place_restart_beyond_the_budget_fails_the_job():
     assert world.decide().reason("Failed") == "MaxRestartsExceeded"
     assert len(world.seen("PodFailed")) == 2
     assert (last_of(world).role, last_of(world).exit_code, last_of(world).action) == ("ps", 1, "FailJob")
+    assert world.restarts_of("ps") == world.status.restarts.total == world.status.restarts.charged == 2
 
 
 def test_the_incident_that_fails_the_job_is_its_last():
