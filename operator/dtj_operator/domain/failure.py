@@ -173,7 +173,6 @@ VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
 def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a table, first match wins
     """The cause of one failure, first match."""
     code, told = failure.exit_code, failure.exit_class
-    bare = not told and not failure.evidence
     if failure.out_of_memory:
         return Cause.OUT_OF_MEMORY
     if told == ExitClass.USER_ERROR:
@@ -184,7 +183,6 @@ def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a tab
         failure.disruption == "PreemptionByScheduler"
         or failure.pod_reason == "Preempting"
         or told == ExitClass.PREEMPTED
-        or (bare and code in {EXIT_PREEMPTED, EXIT_TERMINATED})
     ):
         return Cause.PREEMPTED
     if failure.disruption in EVICTION_DISRUPTIONS or failure.pod_reason in EVICTION_REASONS:
@@ -193,6 +191,8 @@ def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a tab
         return Cause.REJECTED
     if failure.deleted:
         return Cause.DELETED
+    if not told and code in {EXIT_PREEMPTED, EXIT_TERMINATED}:
+        return Cause.PREEMPTED
     if told == ExitClass.STALLED:
         return Cause.STALLED
     if told == ExitClass.PREFLIGHT_FAILED:

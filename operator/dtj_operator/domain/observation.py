@@ -33,7 +33,8 @@ def observed(draft: Draft) -> None:
             and not _kubelet_restarts(draft, slot.role, pod.phase)
         ):
             draft.completed.add(slot)
-    _remember_made(draft)
+    if draft.snapshot.made and not draft.finished:
+        _remember_made(draft)
     if draft.pods and draft.first_pod_time is None and draft.start_time:
         first = min(pod.created_at for pod in draft.pods.values())
         draft.first_pod_time = whole_second(max(first, draft.start_time))

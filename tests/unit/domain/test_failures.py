@@ -77,6 +77,7 @@ def test_a_failure_waits_for_the_backoff_and_is_charged():
         (failed(137, pod_reason="NodeLost"), "NodeLost"),
         (failed(1, disruption="PreemptionByScheduler"), "Preempted"),
         (failed(143, pod_reason="Preempting"), "Preempted"),
+        (failed(42, disruption="SomethingNew"), "Preempted"),
         (evicted("Evicted"), "Evicted"),
         (evicted("Shutdown"), "Evicted"),
         (evicted("Terminated"), "Evicted"),
