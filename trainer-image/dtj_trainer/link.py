@@ -4,7 +4,7 @@ An AF_UNIX SOCK_SEQPACKET pair, one JSON object a packet. The child finds its en
 descriptor named by `DTJ_LINK_FD`; without that variable (a laptop) its end says nothing and
 hears nothing, with the same methods.
 
-child -> supervisor    hello, phase, prepared, progress, saving, checkpoint, ready, outcome
+child -> supervisor    hello, phase, prepared, progress, restored, saving, checkpoint, ready, outcome
 supervisor -> child    go, preempt, checkpoint, profile, leave
 
 Standard library only. Sending never raises: a link that broke is silent.
@@ -190,6 +190,10 @@ class ChildLink:
     def saving(self, step: int) -> None:
         """This process begins to write the checkpoint of `step`; it says so when that is complete."""
         self._send({"type": "saving", "step": step})
+
+    def restored(self, step: int) -> None:
+        """The checkpoint of `step` is where this process goes on."""
+        self._send({"type": "restored", "step": step})
 
     def checkpoint(self, step: int, seconds: float) -> None:
         """A checkpoint of `step` is complete; writing it took `seconds`."""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
+from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed
@@ -42,6 +43,7 @@ def supervise(invocation: Invocation) -> Ending:
     """
     settings, program = invocation.settings, invocation.program
     place = read_place(os.environ, settings.port)
+    accelerators.require(settings.gpus)
     if program is None:
         place = _serving(place)
     elif place.part is Part.SERVER:

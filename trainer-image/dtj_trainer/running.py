@@ -183,13 +183,19 @@ def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:
                 "an evaluator evaluates checkpoints and there is no checkpoint directory; set spec.checkpoint"
             )
         return
+    if is_finished(environment, child):
+        sys.exit(0)
+
+
+def is_finished(environment: Environment, child: link.ChildLink) -> bool:
+    """Whether this job has come to its end before; then that is said."""
     done = finished(environment.checkpoint.directory, environment.uid)
     if done is None:
-        return
+        return False
     message = f"finished at step {done.step} already"
     print(f"dtj: {message}", flush=True)  # noqa: T201 - the console line
     child.outcome("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics)
-    sys.exit(0)
+    return True
 
 
 def _count_devices(tf: Any, environment: Environment) -> int:
@@ -209,15 +215,28 @@ def _await_cluster(environment: Environment) -> None:
 
 
 def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
+    """Without a seed, what makes first values is seeded: TensorFlow's own would give a shuffle without one a seed too,
+    and that is to be refused where processes share the data.
+    """
+    import numpy as np
+
     if seed is not None:
         import keras
 
         keras.utils.set_random_seed(seed)
         os.environ.setdefault("PYTHONHASHSEED", str(seed))
-    else:
-        random.seed()
+    elif not _is_seeded():
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002 - what programs use
     if deterministic:
         tf.config.experimental.enable_op_determinism()
+
+
+def _is_seeded() -> bool:
+    """Whether the program has called keras.utils.set_random_seed, or tf.random.set_seed, by itself."""
+    from tensorflow.python.eager import context
+
+    return context.global_seed() is not None
 
 
 def _hear_sigterm(child: link.ChildLink) -> None:

@@ -22,7 +22,6 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["float16"]["optimizer"] == "LossScaleOptimizer"
     assert said["bfloat16"]["loss"] == pytest.approx(said["float16"]["loss"], rel=0.25)
     assert said["float16"]["loss"] < 0.2
-    assert "comes too late for a model that is built" in said["too_late"]
     rates = said["rates"]
     assert len(rates) == 12
     assert rates[-1] == pytest.approx(0.01 * devices)
@@ -44,3 +43,26 @@ def test_a_model_of_keras_2_is_refused_by_name_and_trained_by_a_step_of_ones_own
     assert said["model"] == said["function"]
     assert said["model"].startswith("UserError: dtj.fit trains models of Keras 3, and Sequential is one of tf_keras ")
     assert said["loss"] < 0.1
+
+
+def test_options_do_together_what_each_does_alone(tmp_path):
+    ended = launch.run("together.py", str(tmp_path), environment={"DTJ_LOGICAL_DEVICES": "2"})
+    assert ended.code == 0, ended.output
+    said = ended.said
+    assert said["policies"] == ["mixed_float16", "float32"]  # the second one was asked for
+    assert said["built"] == pytest.approx(said["made"], rel=1e-3)
+    assert said["clipped"] == pytest.approx(said["clipped_by_keras"], rel=0.01)
+    assert said["average_differs"] == 0
+    assert said["single"] < 2
+    assert said["own_step"].startswith("OwnStep has a train_step of its own, which dtj.fit does not call; ")
+    warmer = [1, 1.4 / 1.2, 1.6 / 1.2]  # goes on from what the callback has set
+    assert said["rates"] == pytest.approx([0.02 * by / 2**epoch for epoch, by in enumerate(warmer)], rel=1e-3)
+    assert said["loaded"] == "SGD"
+
+
+def test_first_values_are_the_same_each_time_unless_the_program_seeds_them_itself():
+    first, again, own, own_again, other = (launch.start("seeds.py", *seed) for seed in ("", "", "7", "7", "8"))
+    told = [launch.finish(born).said["first"] for born in (first, again, own, own_again, other)]
+    assert told[0] == told[1]
+    assert told[2] == told[3]
+    assert len({told[0], told[2], told[4]}) == 3

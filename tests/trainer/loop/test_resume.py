@@ -23,6 +23,10 @@ def test_killed_twenty_times_at_random_steps_it_ends_with_the_same_bits(tmp_path
     again = launch.run("resume.py", environment={**environment, **launch.checkpoint(tmp_path)})
     assert again.code == 0
     assert again.last_word == f"dtj: finished at step {STEPS} already"
+    (tmp_path / "done.json").unlink()  # as if it had been killed before it was there
+    again = launch.run("resume.py", environment={**environment, **launch.checkpoint(tmp_path)})
+    assert again.said["resumed_from"] == STEPS
+    assert json.loads((tmp_path / "done.json").read_text())["metrics"] == note["metrics"]
 
 
 @pytest.mark.parametrize(("devices", "count", "kills"), [(2, 1, 5), (1, 2, 3)])
@@ -57,6 +61,7 @@ def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_
     alone = launch.run("resume.py", environment=environment)
     assert alone.code == 0, alone.output
     assert alone.said["resumed_from"] == 9
+    assert alone.said["step"] == 71  # nine batches of 24, and 62 of 12 for what is left of four epochs of 240 examples
 
 
 def test_a_nan_loss_ends_the_job_at_its_step():

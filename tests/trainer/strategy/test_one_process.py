@@ -64,6 +64,10 @@ def test_a_step_of_ones_own_is_validated_stopped_and_the_same_on_three_devices()
         (strategy("Mirorred"), "strategy 'Mirorred' is unknown; use one of Auto, "),
         ({"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}'}, "an evaluator evaluates checkp"),
         ({**strategy("CentralStorage"), "TEST_DROPOUT": "0.5"}, "Keras 3 cannot train a layer that writes "),
+        (
+            {**strategy("CentralStorage"), "TEST_AVERAGE": "yes"},
+            "Keras 3 cannot scale the loss for float16, nor average",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(environment, sentence):

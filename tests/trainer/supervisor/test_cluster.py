@@ -1,5 +1,6 @@
 """Two supervisors and a plain two-worker script on loopback: formed, broken, formed again."""
 
+import json
 import os
 import signal
 import time
@@ -68,6 +69,19 @@ def test_a_finished_job_ends_with_0_everywhere(launch: Launcher):
     pods = launch.cluster("tutorial.py", "20")
     assert [pod.wait() for pod in pods] == [0, 0]
     assert all(pod.said[-1] == "end" for pod in pods)
+
+
+def test_a_pod_of_a_finished_job_that_starts_alone_ends_with_0_and_waits_for_nobody(launch: Launcher, tmp_path: Path):
+    done = {"uid": "uid-1", "step": 7, "metrics": {"loss": 0.5}}
+    (tmp_path / "done.json").write_text(json.dumps(done))
+    http, environment = launch.places()[1]
+    saving = {"DTJ_CHECKPOINT": json.dumps({"directory": str(tmp_path)})}
+    pod = launch.start("--start-seconds", "300", "fitting.py", http=http, environment={**environment, **saving})
+    assert pod.wait() == 0, pod.log
+    told = pod.termination()
+    assert (told["class"], told["step"], told["checkpointStep"], told["metrics"]) == ("done", 7, 7, {"loss": 0.5})
+    assert "dtj: finished at step 7 already" in pod.log
+    assert pod.said == []
 
 
 def test_a_user_error_in_one_worker_ends_that_worker_and_the_others_wait(launch: Launcher, tmp_path: Path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dtj_trainer.cluster import accelerators
 from tests.trainer.supervisor.conftest import Launcher, until
 
 pytestmark = pytest.mark.trainer
@@ -32,6 +33,15 @@ def test_a_wrong_flag_is_one_sentence(launch: Launcher):
     assert pod.wait() == 1
     assert pod.termination()["class"] == "preflight-failed"
     assert "--bogus" in pod.last_line
+
+
+@pytest.mark.skipif(accelerators.gpu_there(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_one_sentence_whatever_the_program(launch: Launcher):
+    pod = launch.start("--gpus", "1", "reporter.py")
+    assert pod.wait() == 1
+    assert pod.said == []
+    assert pod.termination()["class"] == "preflight-failed"
+    assert pod.last_line.startswith("1 GPU was asked for and there is none here; ")
 
 
 def test_a_taken_port_is_one_sentence(launch: Launcher):

@@ -8,8 +8,8 @@ import pytest
 from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.failures import classify, peer_was_lost
-from dtj_trainer.loop.learning_rate import factor
-from dtj_trainer.loop.length import Length, length
+from dtj_trainer.loop.learning_rate import factor, known
+from dtj_trainer.loop.length import length
 from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
 from dtj_trainer.state import job_file
 from dtj_trainer.state.folder import folder
@@ -72,17 +72,18 @@ def test_a_tpu_is_found_by_name_or_by_its_chips_and_never_guessed(tmp_path):
 @pytest.mark.parametrize(
     ("epochs", "steps", "per_epoch", "known", "expected"),
     [
-        (3, None, None, 10, Length(30, 10)),
-        (3, None, 4, 10, Length(12, 4)),
-        (3, 7, None, 10, Length(7, 10)),
-        (3, 70, None, 10, Length(30, 10)),
-        (None, 50, None, 10, Length(50, 10)),
-        (None, 50, None, None, Length(50, None)),
-        (None, None, None, 10, Length(10, 10)),
+        (3, None, None, 10, (30, 10)),
+        (3, None, 4, 10, (12, 4)),
+        (3, 7, None, 10, (7, 10)),
+        (3, 70, None, 10, (30, 10)),
+        (None, 50, None, 10, (50, 10)),
+        (None, 50, None, None, (50, None)),
+        (None, None, None, 10, (10, 10)),
     ],
 )
 def test_epochs_and_steps_end_a_training_whichever_comes_first(epochs, steps, per_epoch, known, expected):
-    assert length(epochs, steps, per_epoch, known) == expected
+    found = length(epochs, steps, per_epoch, known)
+    assert (found.total, found.per_epoch) == expected
 
 
 def test_a_length_that_cannot_be_is_refused():
@@ -96,12 +97,21 @@ def test_a_length_that_cannot_be_is_refused():
 
 
 def test_epochs_end_where_they_should_and_the_last_one_with_the_training():
-    ends = Length(25, 10)
+    ends = length(None, 25, 10, None)
     assert [ends.next_end(step) for step in (0, 9, 10, 19, 20, 24)] == [10, 10, 20, 20, 25, 25]
     assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20, 25]
     assert [ends.epoch(step) for step in (0, 9, 10, 24)] == [0, 0, 1, 2]
     assert ends.epochs == 3
-    assert Length(25, None).ends_epoch(25)
+    assert length(None, 25, None, None).ends_epoch(25)
+
+
+def test_after_a_change_of_the_batch_the_epochs_left_are_those_of_the_examples():
+    halved = length(4, None, None, 10).after(30, 15)  # thirty updates of half the present batch: one and a half epochs
+    assert [halved.epoch(30), halved.batch(30), halved.next_end(30), halved.total] == [1, 5, 35, 55]
+    assert [step for step in range(30, 56) if halved.ends_epoch(step)] == [35, 45, 55]
+    assert halved.epochs == 4
+    doubled = length(4, 20, None, 10).after(5, 10)
+    assert [doubled.epoch(5), doubled.batch(5), doubled.next_end(5), doubled.total] == [1, 0, 15, 20]
 
 
 def test_calls_grow_until_they_last_the_target_and_shrink_at_once():
@@ -133,7 +143,7 @@ def test_the_learning_rate_grows_with_the_global_batch_alone():
     with pytest.raises(PreflightFailed, match="base_batch_size="):
         factor("linear", 8, per_replica=False, total=256, base=None)
     with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
-        factor("sqrt", 8, per_replica=False, total=256, base=None)
+        known("sqrt")
 
 
 class UnavailableError(Exception):

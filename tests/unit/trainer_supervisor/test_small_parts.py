@@ -20,7 +20,7 @@ from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.place import Part, read_place
 from dtj_trainer.supervisor.program import uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.settings import Settings, parse
+from dtj_trainer.supervisor.settings import Settings, parse, termination_log
 from dtj_trainer.supervisor.termination import Ending
 
 TWO = {"worker": ["a:2222", "b:2222"]}
@@ -59,6 +59,13 @@ def test_a_service_called_dtj_does_not_set_the_port():
 def test_a_wrong_flag_is_one_sentence(words: list[str]):
     with pytest.raises(PreflightFailed):
         parse(words, {})
+
+
+def test_the_termination_message_has_its_place_also_where_other_flags_are_wrong():
+    assert termination_log(["--bogus", "--termination-log=a", "x.py", "--termination-log", "its"], {}) == Path("a")
+    assert termination_log(["--termination-log", "b", "--port"], {"DTJ_TERMINATION_LOG": "c"}) == Path("b")
+    assert termination_log(["x.py"], {"DTJ_TERMINATION_LOG": "c"}) == Path("c")
+    assert termination_log(["x.py", "--termination-log", "its"], {}) is None
 
 
 # --- program text
@@ -153,6 +160,24 @@ def test_a_save_counts_as_life():
     progress.hear({"type": "phase", "phase": "save"}, 10.0, 0.0)
     assert progress.alive(500.0)
     assert not progress.stalled(500.0, None, 900.0)
+
+
+def test_an_evaluator_is_ready_while_it_waits_and_while_it_evaluates_its_first_checkpoint():
+    progress = Progress()
+    progress.child_started(0.0)
+    for phase in ("wait", "validate"):
+        progress.hear({"type": "phase", "phase": phase}, 1.0, 0.0)
+        assert progress.alive(500.0)
+
+
+def test_the_checkpoint_that_a_new_pod_goes_on_from_is_its_last_one():
+    progress, metrics = Progress(), Metrics()
+    for listener in (lambda message: progress.hear(message, 1.0, 0.0), metrics.hear):
+        listener({"type": "restored", "step": 40})
+    assert progress.status()["lastCheckpointStep"] == 40
+    page = metrics.text(peers_ready=0, standby_ready=False, child=None)
+    assert "dtj_last_checkpoint_step 40" in page
+    assert "dtj_checkpoint_seconds_count 0" in page
 
 
 def test_a_save_that_does_not_end_in_its_time_hangs_also_beside_steps():

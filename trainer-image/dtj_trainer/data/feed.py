@@ -96,11 +96,10 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
     if isinstance(data, Pipeline):
         share = sizes.share(session) if sizes.total else Share(session.workers, session.rank, 128, 128)
         return data.validation(share)
-    if is_dataset(data):
-        if int(data.cardinality()) == INFINITE:
-            raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
-        return _every_nth(data, session)
-    return _call(data, session)
+    found = data if is_dataset(data) else _call(data, session)
+    if int(found.cardinality()) == INFINITE:
+        raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
+    return _every_nth(found, session) if found is data else found
 
 
 def epoch_steps(data: Any, sizes: Batches, accumulate: int, given: int | None) -> int | None:

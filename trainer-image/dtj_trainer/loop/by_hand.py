@@ -151,6 +151,8 @@ class SharedCheckpoints:
         self._files.await_visible(name)
         self._files.restore(name, objects)
         self._begun = self._files.saved_step
+        if self._begun is not None:
+            self._session.link.restored(self._begun)
         return self._begun
 
     def save(self, step: int, **objects: Any) -> None:

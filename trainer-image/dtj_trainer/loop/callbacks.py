@@ -16,9 +16,10 @@ WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard", "BackupAndRestore")
 class Callbacks:
     """Runs on every process; callbacks that write files run on the chief alone."""
 
-    def __init__(self, callbacks: Sequence[Any], model: Any, session: Session, ends: Length) -> None:
+    def __init__(self, callbacks: Any, model: Any, session: Session, ends: Length) -> None:
         import keras
 
+        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
         own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
@@ -30,7 +31,7 @@ class Callbacks:
             self._list = keras.callbacks.CallbackList(
                 own, add_history=True, model=model, epochs=ends.epochs, steps=per_epoch, verbose=0
             )
-        self._per_epoch = ends.per_epoch or ends.total
+        self._ends = ends
 
     def begin(self) -> None:
         if self._list is not None:
@@ -51,8 +52,8 @@ class Callbacks:
             wants_stop=lambda: bool(self._model.stop_training),
         )
         if self._hear_training:
-            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(step % self._per_epoch)
-            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(step % self._per_epoch, dict(means))
+            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._ends.batch(step))
+            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), dict(means))
         return hooks
 
     def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float]]:

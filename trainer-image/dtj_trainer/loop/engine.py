@@ -76,7 +76,7 @@ class _Run:
         self.pace = Pace(loop.call.parallel)
         self.seconds_per_step = 0.0
         self.calls = 0
-        self.metrics: dict[str, float] = {}
+        self.metrics = dict(loop.keeper.metrics)
         self.loss: float | None = None
         self.sums: dict[str, float] = {}
         self.summed = 0
@@ -244,7 +244,7 @@ class _Run:
         self.session.link.checkpoint_wanted.clear()
         self.loop.trainee.settle()
         self.events.flush()
-        self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step))
+        self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step), self.metrics)
         self.session.link.phase("train")
 
     def _leave(self) -> None:

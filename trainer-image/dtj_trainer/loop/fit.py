@@ -6,15 +6,16 @@ from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
+from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
-from dtj_trainer.loop import keras_model, learning_rate
+from dtj_trainer.loop import keras_model, learning_rate, precision
 from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.identity import identity
-from dtj_trainer.loop.length import length
+from dtj_trainer.loop.length import Length, length
 from dtj_trainer.loop.result import Result
 from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.running import Session
@@ -40,13 +41,13 @@ def fit(
     clip_norm: float | None = None,
     mixed_precision: str | None = None,
     callbacks: Sequence[Any] = (),
-    seed: int | None = None,
+    seed: int = 0,
     export: str | None = None,
 ) -> Result:
     """Train a compiled Keras 3 model (or what a function returns) under the strategy of this process.
 
     `data` is a Pipeline, a tf.data.Dataset of global batches, or fn(ctx) → the Dataset of one process.
-    `seed` defaults to that of `init()`, else 0.
+    `seed` 0 is that of `init()`, if it was given one.
 
     Raises:
         PreflightFailed: sizes, lengths or checkpoints that do not fit.
@@ -57,6 +58,7 @@ def fit(
     with ending(session):
         refuse_by_hand(session, "dtj.fit")
         check_accumulate(accumulate)
+        scaling = learning_rate.known(learning_rate_scaling)
         started = time.monotonic()
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
@@ -67,7 +69,7 @@ def fit(
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
-                "none" if session.asynchronous else learning_rate_scaling,
+                "none" if session.asynchronous else scaling,
                 session.replicas,
                 per_replica=per_replica_batch_size is not None,
                 total=sizes.total,
@@ -86,6 +88,7 @@ def fit(
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)
         position = resumed or Position()
+        ends = going_on(ends, position, data, sizes, accumulate)
         trainee.reset_metrics()
         called = calling.Callbacks(callbacks, model, session, ends)
         steps_by.seek(position)
@@ -94,6 +97,7 @@ def fit(
         session.link.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()
+        trainee.finish()
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed, model, export)
 
@@ -117,7 +121,7 @@ def conclude(
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
     session.link.phase("save")
     loop.trainee.settle()
-    loop.keeper.save(position, loop.length.epoch(position.step))
+    loop.keeper.save(position, loop.length.epoch(position.step), metrics)
     loop.keeper.wait()
     if session.is_chief:
         session.link.phase("finish")
@@ -129,15 +133,23 @@ def conclude(
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 
 
+def going_on(ends: Length, position: Position, data: Any, sizes: feed.Batches, accumulate: int) -> Length:
+    """`ends` of a training that has come to `position`, perhaps by other batches: epochs are passes over the data."""
+    update = (sizes.total or 0) * accumulate
+    if not isinstance(data, Pipeline) or data.size is None or not update or ends.per_epoch != data.size // update:
+        return ends
+    return ends.after(position.step, position.examples // update)
+
+
 def check_accumulate(accumulate: int) -> None:
     """Refuse a number of batches that is none."""
     if accumulate < 1:
         raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
 
 
-def seeded(session: Session, seed: int | None) -> int:
+def seeded(session: Session, seed: int) -> int:
     """The training's seed; where init() seeded nothing, it seeds Python, NumPy, TensorFlow and Keras now."""
-    chosen = seed if seed is not None else (session.seed or 0)
+    chosen = seed or session.seed or 0
     if session.seed is None:
         import keras
 
@@ -151,16 +163,10 @@ def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
     _refuse_keras_2(model)
     is_model = hasattr(model, "compute_loss")
     if mixed_precision is not None:
-        import keras
-
-        policy = f"mixed_{mixed_precision}"
-        if is_model and keras.config.dtype_policy().name != policy:
-            raise UserError(
-                f"mixed_precision={mixed_precision!r} comes too late for a model that is built; "
-                "give dtj.fit a function that returns the compiled model"
-            )
-        keras.config.set_dtype_policy(policy)
+        precision.make_default(mixed_precision)
     if is_model:
+        if mixed_precision is not None:
+            precision.convert(model, mixed_precision)
         return model
     if not callable(model):
         raise UserError(f"dtj.fit got {type(model).__name__} as model; give a compiled Keras model or a function")

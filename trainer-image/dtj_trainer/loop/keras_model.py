@@ -117,7 +117,8 @@ class KerasModel:
         if self.session.replicas > 1:
             present = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, present)
         if self.clip_norm is not None:
-            present, _ = tf.clip_by_global_norm(present, self.clip_norm)
+            limit = self.model.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))  # as gradients are now
+            present, _ = tf.clip_by_global_norm(present, limit)
         reduced = iter(present)
         whole = [None if g is None else next(reduced) for g in gradients]
         if self._share != 1.0:
@@ -234,6 +235,10 @@ class KerasModel:
             for each in getattr(metric, "metrics", None) or [metric]:
                 _reset(each)
 
+    def finish(self) -> None:
+        """What Keras does to a trained model: an optimizer that averages weights (`use_ema`) puts them in."""
+        self.model.optimizer.finalize_variable_values(self.model.trainable_variables)
+
     # Moving statistics ------------------------------------------------------------------------------------------------
 
     def settle(self) -> None:
@@ -299,6 +304,11 @@ def build(model: Any, spec: Any, session: Session) -> None:
 
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
+    if _overrides(model, "train_step"):
+        raise UserError(
+            f"{type(model).__name__} has a train_step of its own, which dtj.fit does not call; "
+            "override compute_loss instead, or give the step to dtj.train"
+        )
     _right_strategy(model, session)
     if session.asynchronous and session.choice.options.get("variablePartitioner"):
         raise PreflightFailed(
@@ -321,7 +331,12 @@ def build(model: Any, spec: Any, session: Session) -> None:
 
 
 def _only_weights(model: Any) -> None:
-    """Refuse layers that write variables of their own in a step: CentralStorage has no rule how to join them."""
+    """Refuse what writes variables of its own in a step: CentralStorage has no rule how to join them."""
+    if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "use_ema", False):
+        raise PreflightFailed(
+            "Keras 3 cannot scale the loss for float16, nor average weights (use_ema), under CentralStorage; "
+            "use bfloat16 and an optimizer without averages, or Mirrored"
+        )
     for variable in model.non_trainable_variables:
         raise PreflightFailed(
             f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "

@@ -9,14 +9,19 @@ from typing import Any
 from dtj_trainer.errors import PreflightFailed
 
 
+def known(rule: str) -> str:
+    """`rule`, unless nobody knows it."""
+    if rule not in {"auto", "linear", "none"}:
+        raise PreflightFailed(f"learning_rate_scaling {rule!r} is unknown; use 'auto', 'linear' or 'none'")
+    return rule
+
+
 def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, base: int | None) -> float:
     """By what the base rate is multiplied.
 
     Raises:
-        PreflightFailed: an unknown rule, or "linear" with nothing to scale by.
+        PreflightFailed: "linear" with nothing to scale by.
     """
-    if rule not in {"auto", "linear", "none"}:
-        raise PreflightFailed(f"learning_rate_scaling {rule!r} is unknown; use 'auto', 'linear' or 'none'")
     if rule == "none":
         return 1.0
     if per_replica:
@@ -39,21 +44,41 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     import tensorflow as tf
 
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # float16: what scales the loss has no rate of its own
-    before = optimizer._learning_rate if _has_schedule(optimizer) else None  # noqa: SLF001 - the property calls it
-    rate = None if before is not None else float(optimizer.learning_rate.numpy())
+    given = optimizer._learning_rate  # noqa: SLF001 - the property calls it
+    held = getattr(given, "unscaled", given)
 
-    class WarmUp(keras.optimizers.schedules.LearningRateSchedule):
+    def times(step: Any) -> Any:
+        share = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1.0) / float(warm_up_steps))
+        return 1.0 + (by - 1.0) * share
+
+    def own() -> Any:
+        now = held() if callable(held) else held
+        return tf.convert_to_tensor(getattr(now, "value", now))  # Keras' own conversion keeps a variable of replicas
+
+    class Schedule(keras.optimizers.schedules.LearningRateSchedule):
+        unscaled = held
+
         def __call__(self, step: Any) -> Any:
-            base = before(step) if before is not None else tf.constant(rate, tf.float32)
-            share = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1.0) / float(warm_up_steps))
-            return base * (1.0 + (by - 1.0) * share)
+            return held(step) * times(step)
 
         def get_config(self) -> dict[str, Any]:
             return {"factor": by, "warm_up_steps": warm_up_steps}
 
+    class Rate(float):
+        """Called by the optimizer, set by callbacks to what they want it to be now, a number where a model is saved."""
+
+        unscaled = held
+
+        def __call__(self) -> Any:
+            return own() * times(optimizer.iterations)
+
+        def assign(self, value: Any) -> None:
+            held.assign(value / times(optimizer.iterations))
+
+    scheduled = isinstance(held, keras.optimizers.schedules.LearningRateSchedule)
     # Not by the property: that takes the rate's variable out of the optimizer's list, which then cannot be saved, and
     # would not fit the checkpoint of another number of replicas.
-    optimizer._learning_rate = WarmUp()  # noqa: SLF001
+    optimizer._learning_rate = Schedule() if scheduled else Rate(own())  # noqa: SLF001
 
 
 def rate_of(optimizer: Any) -> float | None:
@@ -62,10 +87,3 @@ def rate_of(optimizer: Any) -> float | None:
     if rate is None:
         return None
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)
-
-
-def _has_schedule(optimizer: Any) -> bool:
-    import keras
-
-    held = getattr(optimizer, "_learning_rate", None)
-    return isinstance(held, keras.optimizers.schedules.LearningRateSchedule)

@@ -3,35 +3,52 @@
 A step is one optimizer update. `epochs` and `steps` together: whichever comes first.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dtj_trainer.errors import PreflightFailed
 
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """Total steps, and steps an epoch (None: the training has no epochs)."""
+    """So many steps, or so many passes of `per_epoch` steps (None: the training has no epochs)."""
 
-    total: int
+    steps: int | None
+    passes: int | None
     per_epoch: int | None
+    first: int = 0
+    """The update count at which the first epoch would have begun, had all updates been as large as now."""
+
+    def after(self, step: int, as_now: int) -> "Length":
+        """The same epochs for a training whose `step` updates took as many examples as `as_now` updates take now."""
+        return replace(self, first=step - as_now)
+
+    @property
+    def total(self) -> int:
+        """The update count at which the training ends."""
+        passes = None if self.passes is None or not self.per_epoch else self.first + self.passes * self.per_epoch
+        return min(end for end in (self.steps, passes) if end is not None)
 
     def epoch(self, step: int) -> int:
         """The epoch, from 0, that the step after `step` updates belongs to."""
-        return step // self.per_epoch if self.per_epoch else 0
+        return (step - self.first) // self.per_epoch if self.per_epoch else 0
+
+    def batch(self, step: int) -> int:
+        """The number, from 0, of the step after `step` updates in its epoch."""
+        return (step - self.first) % (self.per_epoch or self.total)
 
     def next_end(self, step: int) -> int:
         """The update count at which the current epoch, or the training, ends."""
         if not self.per_epoch:
             return self.total
-        return min(self.total, (step // self.per_epoch + 1) * self.per_epoch)
+        return min(self.total, self.first + (self.epoch(step) + 1) * self.per_epoch)
 
     def ends_epoch(self, step: int) -> bool:
         """Whether an epoch is over after `step` updates; the end of the training ends its last one, complete or not."""
-        return step >= self.total or (self.per_epoch is not None and step > 0 and step % self.per_epoch == 0)
+        return step >= self.total or (self.per_epoch is not None and step > 0 and self.batch(step) == 0)
 
     @property
     def epochs(self) -> int:
-        return -(-self.total // self.per_epoch) if self.per_epoch else 1
+        return -(-(self.total - self.first) // self.per_epoch) if self.per_epoch else 1
 
 
 def length(epochs: int | None, steps: int | None, steps_per_epoch: int | None, known_epoch_steps: int | None) -> Length:
@@ -50,5 +67,4 @@ def length(epochs: int | None, steps: int | None, steps_per_epoch: int | None, k
         raise PreflightFailed("the data has fewer examples than one global batch; use a smaller batch or more data")
     if epochs is not None and per_epoch is None and steps is None:
         raise PreflightFailed("the size of the data is not known; give steps_per_epoch= or steps=")
-    ends = [end for end in (steps, epochs * per_epoch if epochs and per_epoch else None) if end is not None]
-    return Length(min(ends), per_epoch or None)
+    return Length(steps, epochs, per_epoch or None)

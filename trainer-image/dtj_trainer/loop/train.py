@@ -12,7 +12,7 @@ from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
-from dtj_trainer.loop.fit import beside, check_accumulate, conclude, seeded
+from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.own_step import OwnStep
@@ -45,7 +45,7 @@ def train(
     per_replica_batch_size: int | None = None,
     accumulate: int = 1,
     callbacks: Sequence[Any] = (),
-    seed: int | None = None,
+    seed: int = 0,
 ) -> Result:
     """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
 
@@ -80,6 +80,7 @@ def train(
         started += await_turn(session, steps_by)
         resumed = keeper.resume()
         position = resumed or Position()
+        ends = going_on(ends, position, data, sizes, accumulate)
         steps_by.seek(position)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)

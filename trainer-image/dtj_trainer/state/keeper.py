@@ -57,6 +57,7 @@ class Keeper:
         self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
         self._begun = self._checkpoints.saved_step
+        self._session.link.restored(self._held.place.step)
         return self._held.place
 
     def kept(self) -> list[tuple[int, str]]:
@@ -99,7 +100,12 @@ class Keeper:
             return False
         return time.monotonic() - self._saved_at >= self._settings.every_seconds
 
-    def save(self, place: Position, epoch: int) -> None:
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Those of the last epoch before the checkpoint that was restored."""
+        return self._held.metrics if self.directory else {}
+
+    def save(self, place: Position, epoch: int, metrics: Mapping[str, float]) -> None:
         """Begin to save, on the chief; on the others only where their variables take part in saving.
 
         Raises:
@@ -112,7 +118,7 @@ class Keeper:
         self._begun = place.step
         if self.owner is None and not _saved_by_all(self._objects):
             return
-        self._held.place = place
+        self._held.place, self._held.metrics = place, metrics
         notes = {job_file.NAME: job_file.text(self._note(place, epoch))}
         objects = {**self._objects, **self._held.objects()}
 
@@ -158,6 +164,7 @@ class _Held:
         import tensorflow as tf
 
         self._place = Position()
+        self.metrics: Mapping[str, float] = {}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
 
     @property
@@ -176,11 +183,11 @@ class _Held:
 
         class State(tf.train.experimental.PythonState):
             def serialize(self) -> str:
-                return position.text(held.place)
+                return position.text(held.place, held.metrics)
 
             def deserialize(self, string_value: Any) -> None:
                 text = string_value.decode() if isinstance(string_value, bytes) else str(string_value)
-                held.place = position.restore(text)
+                held.place, held.metrics = position.restore(text)
 
         return {"step": self._step, "state": State()}
 

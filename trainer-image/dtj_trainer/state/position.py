@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,21 +21,22 @@ class Position:
     """The examples again, by how many processes shared the data: a stream's place depends on it."""
 
 
-def text(position: Position) -> str:
+def text(position: Position, metrics: Mapping[str, float]) -> str:
     import numpy as np
 
     kind, keys, place, has_gauss, cached = np.random.get_state()  # noqa: NPY002 - the legacy state is what programs use
     return json.dumps(
         {
             "position": asdict(position),
+            "metrics": dict(metrics),
             "python": random.getstate(),
             "numpy": [kind, [int(key) for key in keys], int(place), int(has_gauss), float(cached)],
         }
     )
 
 
-def restore(value: str) -> Position:
-    """Set the random states that a checkpoint holds, and tell its position."""
+def restore(value: str) -> tuple[Position, dict[str, float]]:
+    """Set the random states that a checkpoint holds, and tell its position and the last epoch's metrics."""
     import numpy as np
 
     told: dict[str, Any] = json.loads(value)
@@ -43,4 +45,5 @@ def restore(value: str) -> Position:
     kind, numpy_keys, place, has_gauss, cached = told["numpy"]
     np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
     place = told["position"]
-    return Position(**{**place, "dealt": tuple(Dealt(**each) for each in place["dealt"])})
+    position = Position(**{**place, "dealt": tuple(Dealt(**each) for each in place["dealt"])})
+    return position, told.get("metrics", {})

@@ -51,6 +51,8 @@ def _run(order: dict[str, Any]) -> int:
     if order.get("standby"):
         silence = standby.be_quiet()
         ours.begin_as_standby(lambda: standby.speak(silence))
+    elif order.get("awaits") and _is_finished(ours):
+        return 0
     else:
         go = ours.wait_go()
         if go is None:
@@ -64,6 +66,16 @@ def _run(order: dict[str, Any]) -> int:
     except BaseException as error:  # noqa: BLE001 - whatever ends the program is classified
         return _failed(ours, error, in_cluster=bool(order.get("mesh")))
     return _done(ours, in_cluster=bool(order.get("mesh")), explicit_exit=False)
+
+
+def _is_finished(ours: link.ChildLink) -> bool:
+    """Whether the job has ended before: then its peers are gone, and nobody is to wait for them."""
+    from dtj_trainer import environment, running
+
+    try:
+        return running.is_finished(environment.read(), ours)
+    except TrainerError:
+        return False  # the program will say what is wrong, if it matters
 
 
 def _detach() -> None:

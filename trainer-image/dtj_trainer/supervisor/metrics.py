@@ -64,6 +64,8 @@ class Metrics:
                 self.bringup[str(message["phase"])] = float(message["seconds"])
             case "progress":
                 self._steps_made(message)
+            case "restored":
+                self.last_checkpoint_step = int(message["step"])
             case "checkpoint":
                 self.last_checkpoint_step = int(message["step"])
                 self.checkpoint_seconds.observe(float(message.get("seconds") or 0.0))

@@ -72,6 +72,8 @@ class Progress:
                 self._entered(str(message.get("phase")), now)
             case "progress":
                 self._steps_made(message, now, wall)
+            case "restored":
+                self.checkpoint_step = int(message["step"])
             case "saving":
                 self.saving_since = now
             case "checkpoint":
@@ -141,7 +143,7 @@ class Progress:
     def alive(self, now: float) -> bool:
         """Whether steps are being made, or something that counts as life goes on."""
         if self.phase in ALIVE_PHASES:
-            return self.stepped or self.phase == "wait"
+            return self.stepped or self.phase in {"wait", "validate"}
         limit = READY_FACTOR * self.median_step + READY_SECONDS
         return self.stepped and now - self._life <= limit
 

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -172,10 +173,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
 
 def termination_log(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Path | None:
     """Where the termination message goes when the rest of the command line is wrong."""
-    words = list(arguments)
-    if "--termination-log" in words[:-1]:
-        return Path(words[words.index("--termination-log") + 1])
-    given = environment.get(variable("termination_log"))
+    flag, given = "--termination-log", environment.get(variable("termination_log"))
+    words, _ = _split(arguments)
+    for word, following in pairwise([*words, ""]):
+        if word == flag or word.startswith(f"{flag}="):
+            given = following if word == flag else word.partition("=")[2]
     return Path(given) if given else None
 
 

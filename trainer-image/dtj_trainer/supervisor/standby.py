@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtj_trainer import link
+from dtj_trainer.cluster.accelerators import gpu_there
 from dtj_trainer.cluster.peers import GENERATION
 from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.supervisor import nursery
@@ -163,8 +164,7 @@ def possible(settings: Settings, place: Place, nursery: Nursery) -> bool:
     """
     if settings.standby == "off" or place.part is not Part.MEMBER or not nursery.preload:
         return False
-    accelerated = bool(settings.gpus) or any(Path("/dev").glob("nvidia[0-9]*")) or Path("/dev/kfd").exists()
-    return place.strategy in {"", "MultiWorkerMirrored"} and not accelerated
+    return place.strategy in {"", "MultiWorkerMirrored"} and not settings.gpus and not gpu_there()
 
 
 def free_port() -> int:

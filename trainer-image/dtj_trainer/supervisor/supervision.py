@@ -193,6 +193,7 @@ class Supervision:
         return {
             "serve": self._pod.serves,
             "mesh": self._pod.member,
+            "awaits": bool(self._pod.place.peers),
             "ours": self._pod.ours,
             "program": program.name if program else "",
             "arguments": program.arguments if program else (),

@@ -27,7 +27,9 @@ model = keras.Sequential(
     ]
 )
 model.compile(
-    keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy", keras.metrics.TruePositives(name="hits")]
+    keras.optimizers.Adam(0.01, use_ema="TEST_AVERAGE" in os.environ),
+    "binary_crossentropy",
+    metrics=["accuracy", keras.metrics.TruePositives(name="hits")],
 )
 
 
