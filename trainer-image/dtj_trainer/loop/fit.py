@@ -161,13 +161,12 @@ def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
     if mixed_precision not in {None, "float16", "bfloat16"}:
         raise PreflightFailed(f"mixed_precision {mixed_precision!r} is unknown; use 'float16', 'bfloat16' or None")
     _refuse_keras_2(model)
-    is_model = hasattr(model, "compute_loss")
-    if mixed_precision is not None:
-        precision.make_default(mixed_precision)
-    if is_model:
+    if hasattr(model, "compute_loss"):
         if mixed_precision is not None:
             precision.convert(model, mixed_precision)
         return model
+    if mixed_precision is not None:
+        precision.make_default(mixed_precision)
     if not callable(model):
         raise UserError(f"dtj.fit got {type(model).__name__} as model; give a compiled Keras model or a function")
     made = model()
