@@ -10,7 +10,7 @@ import pytest
 
 from dtj_operator.runtime.source import Key
 from tests.component.world import JOBS, condition, job, operating, status, until
-from tests.support.apiserver import Answer, ApiServer, Cut, gateway_timeout
+from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
 from tests.support.kubelet import Kubelet, Life
 
 
@@ -36,6 +36,16 @@ async def test_a_job_gets_its_service_and_pods_and_is_running(api_server, kubele
     (service,) = api_server.list("services")
     assert service["metadata"]["name"] == "train"
     assert status(api_server)["phase"] == "Running"
+
+
+async def test_kopf_lists_all_jobs_once_more_only_when_everything_is_known(api_server, kubelet):
+    api_server.faults.add(lambda request: request.verb == "list" and request.resource == "pods", Slow(1.5))
+    async with operating(api_server):
+        lists = api_server.log.select(lambda request: request.verb == "list" and request.resource == JOBS)
+        # One to see whether the kind is known, one of the operator's own.
+        assert len(lists) == 2
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
 
 
 async def test_a_job_needs_no_more_requests_than_promised(api_server, kubelet):

@@ -15,6 +15,16 @@ from dtj_operator.api.status import JobStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "generation",
+    "resourceVersion",
+    "creationTimestamp",
+    "deletionTimestamp",
+)
+"""What is read of a job's metadata."""
 _NOTHING = JobSpec(replica_specs={})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,7 +42,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Metadata, spec and status of one job. Parse it once a resourceVersion."""
+    """Metadata, spec and status of one job."""
 
     name: str
     namespace: str
@@ -49,18 +59,13 @@ class Job:
     """Whether `status` is what stands in the API; if not, it must not be overwritten."""
 
     @classmethod
-    def parse(cls, raw: Mapping[str, Any], before: Job | None = None) -> Job:
+    def parse(cls, raw: Mapping[str, Any]) -> Job:
         """Read the API's JSON. Never raises for an object that the API server has accepted: a
         spec that an older schema let through ends up in `problem`.
-
-        `before`: what was read of that name last; most changes are of the status alone.
         """
         meta = raw.get("metadata") or {}
         status_readable = True
-        if before is not None and (before.uid, before.generation) == (meta.get("uid"), meta.get("generation")):
-            spec, problem = before.spec, before.problem
-        else:
-            spec, problem = _spec(raw.get("spec") or {})
+        spec, problem = _spec(raw.get("spec") or {})
         try:
             status = JobStatus.model_validate(raw.get("status") or {})
         except ValidationError:

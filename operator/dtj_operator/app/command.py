@@ -62,11 +62,11 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While the parts are imported: as process 1 of a container it would not even be ended.
         signal.signal(number, lambda *_: sys.exit(0))
-    from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (kopf takes its time; --help should not)
-    from dtj_operator.app.kopf_source import KopfEnded  # noqa: PLC0415
+    from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
     from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
+    from dtj_operator.runtime.source import SourceEnded  # noqa: PLC0415
 
     set_up(settings.log_format, settings.log_level)
 
@@ -88,7 +88,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         return _say(str(problem), FAILED)
     except LeadershipLost:
         return _say(LOST, FAILED)
-    except (KopfEnded, KubeError) as problem:
+    except (SourceEnded, KubeError) as problem:
         return _say(str(problem), FAILED)
     return 0
 

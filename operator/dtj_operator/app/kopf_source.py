@@ -16,6 +16,7 @@ import kopf
 
 from dtj_operator.kube.client import open_session
 from dtj_operator.kube.resources import JOBS
+from dtj_operator.runtime.source import SourceEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,10 +29,6 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 ERROR_PAUSES = (0.5, 1, 2, 3, 5, 8, 13, 21, 21, 21, 21)
 """Two minutes of 5xx in a relist are survived."""
-
-
-class KopfEnded(Exception):
-    """kopf's operator has ended by itself; the process has to be started again."""
 
 
 class KopfSource:
@@ -62,7 +59,7 @@ class KopfSource:
         """Set when kopf is up; it does not tell when its first list is complete."""
 
     async def run(self) -> None:
-        """Watch until cancelled. Raises KopfEnded."""
+        """Watch until cancelled. Raises SourceEnded."""
         self._home = asyncio.get_running_loop()
         ended: asyncio.Future[BaseException | None] = self._home.create_future()
         stop = threading.Event()
@@ -74,7 +71,7 @@ class KopfSource:
             stop.set()
             await asyncio.to_thread(thread.join, STOP_SECONDS)
         msg = f"the watch of jobs has ended: {error or 'kopf stopped by itself'}"
-        raise KopfEnded(msg)
+        raise SourceEnded(msg)
 
     def _thread(self, stop: threading.Event, ended: asyncio.Future[BaseException | None]) -> None:
         error: BaseException | None = None

@@ -18,7 +18,7 @@ from prometheus_client.process_collector import ProcessCollector
 from dtj_operator.api.names import ConditionType, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 CONTROLLER = "distributedtrainingjob"
 RESULTS = ("success", "error", "requeue", "requeue_after")
@@ -86,9 +86,9 @@ class Metrics:
             registry=registry,
         )
 
-    def show_jobs(self, statuses: Iterable[Mapping[str, Any]]) -> None:
-        """Have dtj_jobs computed from these, each time that somebody asks. `statuses` is iterated anew."""
-        self.registry.register(_JobsByPhase(statuses))
+    def show_jobs(self, phases: Callable[[], Iterable[str]]) -> None:
+        """Have dtj_jobs computed from the jobs' phases, each time that somebody asks."""
+        self.registry.register(_JobsByPhase(phases))
 
     def text(self) -> bytes:
         """In Prometheus' text format."""
@@ -155,12 +155,12 @@ class Metrics:
 class _JobsByPhase:
     """dtj_jobs, right at any moment because nothing is kept."""
 
-    def __init__(self, statuses: Iterable[Mapping[str, Any]]) -> None:
-        self._statuses = statuses
+    def __init__(self, phases: Callable[[], Iterable[str]]) -> None:
+        self._phases = phases
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Called by the registry."""
-        tally = Tally(status.get("phase") or Phase.PENDING for status in self._statuses)
+        tally = Tally(phase or Phase.PENDING for phase in self._phases())
         family = GaugeMetricFamily("dtj_jobs", "Jobs by phase.", labels=["phase"])
         for phase in Phase:
             family.add_metric([phase], tally[phase])

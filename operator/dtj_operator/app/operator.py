@@ -8,11 +8,11 @@ import os
 import socket
 import uuid
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from dtj_operator.app.checks import FENCES, NEEDED, check_cluster, may_hold_lease, may_watch_nodes
 from dtj_operator.app.endpoints import health, metrics, serving
-from dtj_operator.app.kopf_source import KopfSource
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.build.network_policy import build_network_policy
@@ -34,7 +34,7 @@ from dtj_operator.runtime.store import JOB_NAME_LABEL, Store
 from dtj_operator.runtime.troubles import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine
 
     from dtj_operator.app.settings import Settings
     from dtj_operator.kube.client import ApiClient
@@ -93,13 +93,13 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Operate until `stop` is set.
 
-        Raises Unprepared, SettingsProblem, LeadershipLost, KopfEnded, KubeError.
+        Raises Unprepared, SettingsProblem, LeadershipLost, SourceEnded, KubeError.
         """
         async with AsyncExitStack() as stack:
             client = await self._open_client(stack)
             # Renewals of the lease never wait for a connection, or for a turn, behind a thousand pods.
             renewals = await self._open_client(stack)
-            self.metrics.show_jobs(_Statuses(self.store))
+            self.metrics.show_jobs(self._phases)
             if self._settings.health is not None:
                 await stack.enter_async_context(serving(health(self._live, self._ready), self._settings.health))
             if self._settings.metrics is not None:
@@ -189,16 +189,10 @@ class Operator:
         jobs = Resync(client, JOBS, self._namespaces, self.store.jobs)
         pods = Resync(client, PODS, self._namespaces, self.store.pods, labels=JOB_NAME_LABEL)
         self._resyncs = (jobs, pods)
-        stream = KopfSource(
-            self._connection,
-            user_agent=user_agent(),
-            namespaces=self._settings.namespaces,
-            sink=self.store.jobs,
-            relisted=jobs.nudge,
-        )
-        self._start(stream.run(), "jobs")
+        # kopf does not tell when its first list is complete, so the jobs that exist are listed here. It is loaded while
+        # the server answers, and lists them once more when everybody else has what they need.
+        loading = asyncio.create_task(asyncio.to_thread(import_module, "dtj_operator.app.kopf_source"))
         while True:
-            # kopf does not tell when its first list is complete, so the jobs that exist are listed here.
             try:
                 await jobs.once()
                 break
@@ -209,6 +203,14 @@ class Operator:
             self._start(resync.run(), "resync")
         for source in sources:
             await source.synced.wait()
+        stream = (await loading).KopfSource(
+            self._connection,
+            user_agent=user_agent(),
+            namespaces=self._settings.namespaces,
+            sink=self.store.jobs,
+            relisted=jobs.nudge,
+        )
+        self._start(stream.run(), "jobs")
         self.ready.set()
 
     async def _elect(self, client: ApiClient) -> Elector | None:
@@ -273,6 +275,10 @@ class Operator:
         if self._working:
             self.queue.add(key)
 
+    def _phases(self) -> list[str]:
+        """Of all jobs that are this operator's."""
+        return [known.phase for _, known in self.store.jobs.all() if known.managed_here]
+
     def _suspect(self, node: str) -> None:
         for key in self.store.on_node(node):
             self._changed(key)
@@ -287,18 +293,8 @@ class Operator:
         return "" if self.ready.is_set() else "not everything that exists is known yet"
 
 
-class _Statuses:
-    """The statuses of all jobs that are this operator's, iterated anew each time."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __iter__(self) -> Iterator[Mapping[str, Any]]:
-        return (known.status for _, known in self._store.jobs.all() if known.managed_here)
-
-
 def _taken_up(known: KnownJob) -> bool:
-    return bool(known.status)
+    return bool(known.phase)
 
 
 def _always() -> bool:

@@ -91,7 +91,8 @@ class Executor:
 
         Raises Stale when the job has changed meanwhile, KubeError otherwise.
         """
-        patch = difference(known.status, status)
+        before = known.status
+        patch = difference(before, status)
         if not patch:
             return False
         body = {"metadata": {"resourceVersion": known.resource_version}, "status": patch}
@@ -113,7 +114,7 @@ class Executor:
         if answer["metadata"]["resourceVersion"] == known.resource_version:
             logger.warning("status write changed nothing", extra={"job": str(key), "fields": sorted(patch)})
             return False
-        self._observer.status_changed(known.status, answer.get("status") or {})
+        self._observer.status_changed(before, answer.get("status") or {})
         return True
 
     async def act(self, key: Key, known: KnownJob, job: Job, plan: Plan) -> bool:

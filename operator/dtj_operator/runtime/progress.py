@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from dtj_operator.api.contract import PORT
-from dtj_operator.api.names import Role
 from dtj_operator.domain.progress import read_progress
 from dtj_operator.kube import wire
 
@@ -96,7 +95,7 @@ class ProgressPoller:
         seen = set()
         for key in self._store.pods.jobs():
             known = self._store.job(key)
-            if known is None or known.deleting or known.status.get("completionTime"):
+            if known is None or known.deleting or known.completed:
                 continue
             pod = self._success_pod(key, known)
             if pod is None:
@@ -115,9 +114,8 @@ class ProgressPoller:
 
     def _success_pod(self, key: Key, known: KnownJob) -> Pod | None:
         """The chief, or worker 0 where there is none, if it can be asked."""
-        role = Role.CHIEF if known.job.spec.replicas(Role.CHIEF) else Role.WORKER
         for pod in self._store.pods.values(key):
-            if pod.role == role and pod.index == 0 and pod.owner_uid == known.uid:
+            if pod.role == known.success_role and pod.index == 0 and pod.owner_uid == known.uid:
                 asked = pod.ip and not pod.host_network and pod.phase == "Running" and pod.deleted_at is None
                 return pod if asked else None
         return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from dtj_operator.api.resource import Job
     from dtj_operator.api.status import Progress
     from dtj_operator.domain.plan import Plan
     from dtj_operator.domain.snapshot import Node
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from dtj_operator.runtime.observer import Observer
     from dtj_operator.runtime.queue import Queue
     from dtj_operator.runtime.source import Key
-    from dtj_operator.runtime.store import KnownJob, Store
+    from dtj_operator.runtime.store import Store
     from dtj_operator.runtime.troubles import Ledger
 
 logger = logging.getLogger(__name__)
@@ -119,8 +120,8 @@ class Reconciler:
             self._ledger.forget(key)
             self._executor.settled(key)
             return False
-        job = known.job
-        plan, node_check = self._decide(key, known)
+        job = known.read()
+        plan, node_check = self._decide(key, job)
         if plan.status is None:
             return False
         # Ordered before anything can go wrong: a deadline does not wait for the end of a backoff.
@@ -141,24 +142,24 @@ class Reconciler:
             current = self._store.job(key) if wrote else known
             if current is None or current.uid != known.uid:
                 return False
-            if await self._executor.act(key, current, current.job if wrote else job, plan):
+            if await self._executor.act(key, current, current.read() if wrote else job, plan):
                 self._queue.add(key)
                 ordered = True
         return ordered
 
-    def _decide(self, key: Key, known: KnownJob) -> tuple[Plan, datetime | None]:
+    def _decide(self, key: Key, job: Job) -> tuple[Plan, datetime | None]:
         now = self._clock.now()
         pods = tuple(self._store.pods.values(key))
         names = frozenset(pod.node for pod in pods if pod.node)
-        nodes, node_check = self._nodes(names, known.job.spec.failure_policy.node_loss_seconds)
+        nodes, node_check = self._nodes(names, job.spec.failure_policy.node_loss_seconds)
         snapshot = Snapshot(
-            job=known.job,
+            job=job,
             pods=pods,
             service=self._store.service(key),
             troubles=self._ledger.of(key),
             nodes=nodes,
-            progress=self._progress(key, known.uid),
-            made=self._executor.made(key, known.uid),
+            progress=self._progress(key, job.uid),
+            made=self._executor.made(key, job.uid),
         )
         plan = decide(snapshot, now)
         if snapshot.troubles:

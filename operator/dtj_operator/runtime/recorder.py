@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import EVENTS, JOBS
@@ -36,6 +36,19 @@ MOST_WAITING = 10_000
 """Beyond that the newest are dropped: somebody is in a storm, and events are not what they need."""
 
 
+class _Waiting(NamedTuple):
+    """An event in line. Thousands may be, so it gets its wire form, ten times as large, only when it is posted."""
+
+    since: float
+    """Loop time."""
+    namespace: str
+    job: str
+    uid: str
+    name: str
+    at: str
+    event: Event
+
+
 class Recorder:
     """Posts events in the name of one operator process."""
 
@@ -47,7 +60,7 @@ class Recorder:
         self._clock = clock
         self._identity = identity
         self._last = 0
-        self._waiting: asyncio.Queue[tuple[float, str, dict[str, Any]]] = asyncio.Queue(MOST_WAITING)
+        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(MOST_WAITING)
 
     async def run(self) -> None:
         """Post what is waiting, until cancelled."""
@@ -65,47 +78,50 @@ class Recorder:
 
     def record(self, known: KnownJob, event: Event) -> None:
         """Have one event posted on a job."""
-        now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         self._last = max(self._last + 1, time.time_ns())
-        body = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": f"{known.name}.{self._last:x}", "namespace": known.namespace},
-            "involvedObject": {
-                "apiVersion": JOBS.api_version,
-                "kind": "DistributedTrainingJob",
-                "namespace": known.namespace,
-                "name": known.name,
-                "uid": known.uid,
-            },
-            "type": event.type,
-            "reason": event.reason,
-            "message": event.message[:LONGEST_MESSAGE],
-            "source": {"component": COMPONENT},
-            "reportingComponent": COMPONENT,
-            "reportingInstance": self._identity,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
+        name = f"{known.name}.{self._last:x}"
+        since, now = asyncio.get_running_loop().time(), self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self._waiting.put_nowait((asyncio.get_running_loop().time(), known.namespace, body))
+            self._waiting.put_nowait(_Waiting(since, known.namespace, known.name, known.uid, name, now, event))
         except asyncio.QueueFull:
             logger.info("event dropped", extra={"job": f"{known.namespace}/{known.name}", "reason": event.reason})
 
     async def _post_all(self) -> None:
         while True:
-            since, namespace, body = await self._waiting.get()
+            one = await self._waiting.get()
             try:
-                await self._give_way(since + PATIENCE_SECONDS)
-                await self._client.create(EVENTS, namespace, body)
+                await self._give_way(one.since + PATIENCE_SECONDS)
+                await self._client.create(EVENTS, one.namespace, self._body(one))
             except KubeError as error:
                 logger.info(
                     "event not posted",
-                    extra={"event": body["metadata"]["name"], "reason": body["reason"], "error": error.message},
+                    extra={"event": one.name, "reason": one.event.reason, "error": error.message},
                 )
             finally:
                 self._waiting.task_done()
+
+    def _body(self, one: _Waiting) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": one.name, "namespace": one.namespace},
+            "involvedObject": {
+                "apiVersion": JOBS.api_version,
+                "kind": "DistributedTrainingJob",
+                "namespace": one.namespace,
+                "name": one.job,
+                "uid": one.uid,
+            },
+            "type": one.event.type,
+            "reason": one.event.reason,
+            "message": one.event.message[:LONGEST_MESSAGE],
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": self._identity,
+            "firstTimestamp": one.at,
+            "lastTimestamp": one.at,
+            "count": 1,
+        }
 
     async def _give_way(self, until: float) -> None:
         loop = asyncio.get_running_loop()

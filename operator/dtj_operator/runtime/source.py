@@ -39,6 +39,10 @@ class Sink(Protocol):
         ...
 
 
+class SourceEnded(Exception):
+    """A source has ended by itself; the process has to be started again."""
+
+
 class EventSource(Protocol):
     """Something that watches one kind and tells a sink."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 from operator import attrgetter
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.resource import Job, managed_here
+from dtj_operator.api.names import Role
+from dtj_operator.api.resource import METADATA, Job, managed_here
 from dtj_operator.domain.pods import view_pod, view_service
 from dtj_operator.domain.snapshot import Pod
+from dtj_operator.kube import wire
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
 
@@ -22,59 +25,63 @@ _visible = attrgetter(*(field.name for field in fields(Pod) if field.name != "re
 
 
 class KnownJob:
-    """A job as last seen: parsed when first asked for, the raw text dropped then."""
+    """A job as last seen. Its text is kept and read anew for each look: read, it takes ten times the memory."""
 
     __slots__ = (
-        "_before",
-        "_job",
-        "_raw",
+        "_status",
+        "_success_role",
+        "_text",
+        "completed",
         "deleting",
         "generation",
         "managed_here",
         "name",
         "namespace",
+        "phase",
         "resource_version",
-        "status",
         "uid",
     )
 
-    def __init__(self, raw: dict[str, Any], before: Job | None) -> None:
-        """`before`: the same or another job of that name as it was parsed last."""
+    def __init__(self, raw: dict[str, Any]) -> None:
         metadata = raw["metadata"]
-        self.namespace: str = metadata["namespace"]
+        status = raw.get("status") or {}
+        self.namespace: str = intern(metadata["namespace"])
         self.name: str = metadata["name"]
         self.uid: str = metadata["uid"]
         self.resource_version: str = metadata["resourceVersion"]
         self.generation: int = metadata.get("generation") or 0
         self.deleting: bool = bool(metadata.get("deletionTimestamp"))
         self.managed_here: bool = managed_here((raw.get("spec") or {}).get("managedBy") or "")
-        self.status: dict[str, Any] = raw.get("status") or {}
+        self.phase: str = intern(str(status.get("phase") or ""))
+        """Empty when nobody has looked at the job yet."""
+        self.completed: bool = bool(status.get("completionTime"))
+        kept = {name: metadata.get(name) for name in METADATA}
+        self._text = wire.dumps({"metadata": kept, "spec": raw.get("spec") or {}})
+        self._status = wire.dumps(status)
+        self._success_role: Role | None = None
+
+    @property
+    def status(self) -> dict[str, Any]:
         """As on the wire."""
-        self._raw: dict[str, Any] | None = raw
-        self._before = before
-        self._job: Job | None = None
+        return wire.loads(self._status)
+
+    def read(self) -> Job:
+        """The whole of it, as the decisions see it."""
+        return Job.parse({**wire.loads(self._text), "status": self.status})
 
     @property
-    def job(self) -> Job:
-        """Raises ValueError when the object does not fit the schema this operator knows."""
-        if self._job is None:
-            if self._raw is None:
-                raise AssertionError
-            self._job = Job.parse(self._raw, self._before)
-            self._raw = self._before = None
-        return self._job
-
-    @property
-    def parsed(self) -> Job | None:
-        """The latest that has been parsed, this or one before."""
-        return self._job or self._before
+    def success_role(self) -> Role:
+        """Chief, or worker where there is none."""
+        if self._success_role is None:
+            self._success_role = Role.CHIEF if self.read().spec.replicas(Role.CHIEF) else Role.WORKER
+        return self._success_role
 
 
 class Store:
     """Every known object, by job. `changed` is called with the key of each job that needs another look."""
 
     def __init__(self, changed: Callable[[Key], None]) -> None:
-        self.jobs: Shelf[KnownJob] = Shelf(view=self._known, key=_own_key, changed=changed, matters=_always)
+        self.jobs: Shelf[KnownJob] = Shelf(view=KnownJob, key=_own_key, changed=changed, matters=_always)
         self.pods: Shelf[Pod] = Shelf(view=view_pod, key=_job_key, changed=changed, matters=_pod_differs)
         self.services: Shelf[Service] = Shelf(view=view_service, key=_job_key, changed=changed, matters=_differs)
 
@@ -82,10 +89,6 @@ class Store:
         """The job of that name, if there is one."""
         held = self.jobs.held(key, key.name)
         return held.value if held else None
-
-    def _known(self, raw: dict[str, Any]) -> KnownJob:
-        before = self.job(_own_key(raw))
-        return KnownJob(raw, before.parsed if before else None)
 
     def service(self, key: Key) -> Service | None:
         """Whatever we know to have the name of the job's service."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ def test_a_spec_that_has_changed_or_is_another_jobs_is_read_anew(changed: dict[s
         store.jobs.upsert(raw(version, domain=domain, **more))
         known = store.job(TRAIN)
         assert known is not None
-        assert known.job.spec.cluster_domain == domain
+        assert known.read().spec.cluster_domain == domain
 
 
 def test_a_status_is_read_anew_though_the_spec_has_not_changed():
@@ -41,5 +42,23 @@ def test_a_status_is_read_anew_though_the_spec_has_not_changed():
         store.jobs.upsert(raw(version, phase=phase))
         known = store.job(TRAIN)
         assert known is not None
-        assert known.job.status.phase == phase
-        assert known.job.resource_version == str(version)
+        assert known.read().status.phase == phase
+        assert known.read().resource_version == str(version)
+
+
+def test_a_job_that_has_been_looked_at_takes_two_kilobytes():
+    store = Store(lambda _key: None)
+    texts = [raw(number + 1, phase="Running") for number in range(200)]
+    for number, one in enumerate(texts):
+        one["metadata"]["name"] = f"train-{number}"
+    tracemalloc.start()
+    try:
+        for number, one in enumerate(texts):
+            store.jobs.upsert(one)
+            known = store.job(Key("default", f"train-{number}"))
+            assert known is not None
+            known.read()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held / len(texts) < 2000
