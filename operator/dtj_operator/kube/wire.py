@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -9,7 +10,12 @@ import orjson
 
 def dumps(value: object) -> bytes:
     """Compact JSON, in no more memory than it needs: what orjson returns keeps the buffer it was written into."""
-    return bytes(memoryview(orjson.dumps(value)))
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        # Numbers beyond 64 bits: API servers keep what a template says, and kopf reads it to the last digit.
+        return json.dumps(value).encode()
+    return bytes(memoryview(text))
 
 
 def loads(text: bytes) -> dict[str, Any]:

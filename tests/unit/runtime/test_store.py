@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dtj_operator.api.names import Role
 from dtj_operator.runtime.source import Key
 from dtj_operator.runtime.store import Store
 
@@ -44,6 +45,16 @@ def test_a_status_is_read_anew_though_the_spec_has_not_changed():
         assert known is not None
         assert known.read().status.phase == phase
         assert known.read().resource_version == str(version)
+
+
+def test_a_number_beyond_64_bits_in_a_template_loses_no_job():
+    store = Store(lambda _key: None)
+    one = raw(1)
+    one["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["priority"] = 10**20
+    store.jobs.upsert(one)
+    known = store.job(TRAIN)
+    assert known is not None
+    assert known.read().spec.replica_specs[Role.WORKER].template["spec"]["priority"] == 1e20
 
 
 def test_a_job_that_has_been_looked_at_takes_two_kilobytes():
