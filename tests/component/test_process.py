@@ -81,7 +81,7 @@ async def test_it_works_is_ready_shows_metrics_and_leaves_with_0_on_sigterm(api_
 
 
 async def test_it_leaves_with_0_on_sigterm_before_it_has_begun(tmp_path: Path):
-    (tmp_path / "kopf.py").write_text(
+    (tmp_path / "aiohttp.py").write_text(
         "import sys, time\nprint('importing', file=sys.stderr, flush=True)\ntime.sleep(60)\n"
     )
     process = await start("run", PYTHONPATH=f"{tmp_path}{os.pathsep}operator")
