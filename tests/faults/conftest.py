@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import logging
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from e2e.cluster.plane import plane
+from tests.faults.oracles import Tracebacks
 from tests.faults.world import IN_PROCESS, Stage, on_plane
 from tests.support.realserver import prepare
 
@@ -32,6 +34,16 @@ def swept() -> Iterator[None]:
     """Nothing is left for the collector to find in a later test."""
     yield
     gc.collect()
+
+
+@pytest.fixture
+def tracebacks() -> Iterator[Tracebacks]:
+    """What the operators of a test have logged that is never expected."""
+    found = Tracebacks()
+    logger = logging.getLogger("dtj_operator")
+    logger.addHandler(found)
+    yield found
+    logger.removeHandler(found)
 
 
 @pytest.fixture(scope="session")

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from tests.support.apiserver.faults import Outcome
 
 FORBIDDEN: Final = 403
-QUIET_SECONDS: Final = 2.5
-"""World seconds without any write after which nothing more is expected."""
-QUIET_LIMIT: Final = 8
-"""So many times that long a world may write on after its end state: the last events, retries of a refusal."""
 SPARE_WRITES: Final = 12
 """Writes that a disturbed run may need beyond three times those of the undisturbed one."""
 
@@ -117,7 +113,7 @@ async def learn(stage: Stage, workload: Workload) -> Reference:
         await world.start_operator().ready()
         world.apply(workload.job)
         await workload.drive(world)
-        await _quiet(world)
+        await world.quiet()
         if watchman.complaints:
             raise AssertionError(f"{workload.name}, undisturbed: {'; '.join(watchman.complaints)}")
         writes = tuple(request.target for request in world.writes() if request.changed)
@@ -135,7 +131,7 @@ async def run(stage: Stage, plan: Plan, reference: Reference, tracebacks: Traceb
         try:
             await plan.workload.drive(world)
             await _equal(world, reference)
-            await _quiet(world)
+            await world.quiet()
         except NotReached as problem:
             others.append(str(problem))
         others += [f"traceback in the log: {text}" for text in tracebacks.of(world)]
@@ -179,16 +175,6 @@ def _arm(world: World, plan: Plan) -> Callable[[], str]:
 async def _equal(world: World, reference: Reference) -> None:
     with contextlib.suppress(NotReached):  # the comparison that follows says where they differ
         await world.until_settled_as(lambda: end_state(world) == reference.state, "the undisturbed end state")
-
-
-async def _quiet(world: World) -> None:
-    """Wait until nothing has been written for a while; raises NotReached if that never comes."""
-    for _ in range(QUIET_LIMIT):
-        seen = len(world.writes())
-        await world.pass_time(QUIET_SECONDS)
-        if len(world.writes()) == seen:
-            return
-    raise NotReached(f"a time without writes was not reached; {world.describe()}")
 
 
 async def run_all(stage: Stage, workload: Workload, strides: Strides) -> list[Result]:

@@ -29,6 +29,10 @@ STALE_SECONDS: Final = 4.0
 """World seconds that a stale or broken view lasts."""
 JOB: Final = "train"
 POLL_SECONDS: Final = 0.01
+QUIET_SECONDS: Final = 2.5
+"""World seconds without any write after which nothing more is expected."""
+QUIET_LIMIT: Final = 8
+"""So many times that long a world may write on after its end state: the last events, retries of a refusal."""
 PATIENCE_SECONDS: Final = 480.0
 """World seconds: how long it may take to reach what it was told to."""
 
@@ -219,6 +223,15 @@ class World:
         ends = self.clock.elapsed() + seconds
         while (left := ends - self.clock.elapsed()) > 0:  # noqa: ASYNC110 - time may stand still meanwhile
             await asyncio.sleep(left / self.clock.speed)
+
+    async def quiet(self) -> None:
+        """Wait until nothing has been written for a while; raises NotReached if that never comes."""
+        for _ in range(QUIET_LIMIT):
+            seen = len(self.writes())
+            await self.pass_time(QUIET_SECONDS)
+            if len(self.writes()) == seen:
+                return
+        raise NotReached(f"a time without writes was not reached; {self.describe()}")
 
     def describe(self) -> str:
         """How things stand, in one line."""

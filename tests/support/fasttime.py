@@ -129,3 +129,53 @@ class FastKopf(asyncio.DefaultEventLoopPolicy):
         if threading.current_thread().name == self.THREAD:
             return FastLoop(self.speed)
         return super().new_event_loop()
+
+
+IDLE_SECONDS: Final = 0.001
+"""Real seconds without anything to do after which a loop that hurries goes on to its next timer."""
+TURN_SECONDS: Final = 1e-7
+"""What one turn of a busy loop takes: were it nothing, who asks to be woken in no time would be woken for ever."""
+
+
+class _IdleSelector(_HastySelector):
+    """Counts the seconds in which there was nothing to do; in a hurry it takes them as passed."""
+
+    def __init__(self) -> None:
+        super().__init__(1.0)
+        self.passed = 0.0
+        self.hurries = False
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is not None and timeout <= 0:
+            self.passed += TURN_SECONDS
+            return self._inner.select(timeout)
+        began = time.monotonic()
+        happened = self._inner.select(min(timeout, IDLE_SECONDS) if self.hurries and timeout is not None else timeout)
+        waited = time.monotonic() - began
+        self.passed += timeout if timeout is not None and not happened else waited
+        return happened
+
+
+class IdleLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time stands still while there is anything to do.
+
+    However slow the machine, what is late here is late by decision. A wait takes its time, until `hurry` is called.
+    """
+
+    def __init__(self) -> None:
+        """Its time begins at 0."""
+        self._idle = _IdleSelector()
+        self._epoch = datetime.now(UTC)
+        super().__init__(self._idle)
+
+    def hurry(self) -> None:
+        """From now on nobody but this loop has anything to do: where it has nothing either, go to the next timer."""
+        self._idle.hurries = True
+
+    def time(self) -> float:
+        """Loop seconds."""
+        return self._idle.passed
+
+    def now(self) -> datetime:
+        """The wall clock that goes with it: aware, in UTC."""
+        return self._epoch + timedelta(seconds=self.time())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.support.apiserver.errors import invalid
+from tests.support.apiserver.errors import bad_request, invalid
 
 if TYPE_CHECKING:
     from tests.support.apiserver.kinds import Kind, Object
@@ -62,14 +62,17 @@ def defaulted(kind: Kind, obj: Object, cluster_ips: int) -> Object:
 
 
 def _pod(obj: Object) -> Object:
-    spec = {**POD_DEFAULTS, **(obj.get("spec") or {})}
+    given = (obj.get("spec") or {}).items()
+    spec = {**POD_DEFAULTS, **{name: value for name, value in given if value is not None}}
     for name in ("containers", "initContainers"):
         if name in spec:
             spec[name] = [_container(container) for container in spec[name] or []]
     return {**obj, "spec": spec, "status": {"phase": "Pending", "qosClass": "BestEffort"}}
 
 
-def _container(container: Object) -> Object:
+def _container(container: Any) -> Object:
+    if not isinstance(container, dict):
+        raise bad_request(f"json: cannot unmarshal {container!r} into Go struct field PodSpec of type v1.Container")
     full = {**CONTAINER_DEFAULTS, **container}
     if "ports" in full:
         full["ports"] = [{"protocol": "TCP", **port} for port in full["ports"]]
@@ -135,6 +138,10 @@ def _metadata_causes(kind: Kind, obj: Object) -> list[tuple[str, str]]:
     return causes
 
 
+POD_TYPES: dict[str, type] = {"hostname": str, "nodeName": str, "subdomain": str, "terminationGracePeriodSeconds": int}
+"""Of the fields of a pod that this server reads itself."""
+
+
 def _pod_causes(spec: Object, old: Object | None) -> list[tuple[str, str]]:
     causes: list[tuple[str, str]] = []
     if not spec.get("containers"):
@@ -147,6 +154,11 @@ def _pod_causes(spec: Object, old: Object | None) -> list[tuple[str, str]]:
             causes.append((f"{place}.name", f'Duplicate value: "{container["name"]}"'))
         names.add(container.get("name", ""))
         causes += _env_causes(place, container.get("env") or [])
+    causes += [
+        (f"spec.{field}", f"Invalid value: {spec[field]!r}: must be of type {wanted.__name__}")
+        for field, wanted in POD_TYPES.items()
+        if field in spec and not isinstance(spec[field], wanted)
+    ]
     if spec["restartPolicy"] not in {"Always", "OnFailure", "Never"}:
         causes.append(
             (
@@ -156,7 +168,7 @@ def _pod_causes(spec: Object, old: Object | None) -> list[tuple[str, str]]:
         )
     for field in ("hostname", "subdomain"):
         value = spec.get(field)
-        if value and (len(value) > 63 or "." in value or not SUBDOMAIN.fullmatch(value)):
+        if isinstance(value, str) and value and (len(value) > 63 or "." in value or not SUBDOMAIN.fullmatch(value)):
             causes.append((f"spec.{field}", f'Invalid value: "{value}": must be a DNS label of at most 63 characters'))
     if old is not None and _fixed(spec) != _fixed(old):
         causes.append(

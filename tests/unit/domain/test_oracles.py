@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dtj_operator.api.names import ConditionType, Phase, Role
-from tests.support.specs import accepted_jobs
+from tests.support.specs import accepted_jobs, endless
+from tests.support.truth import children, truthful
 from tests.support.world import World, failed, ready
 
 BOUNDED = settings(
@@ -35,46 +35,6 @@ def test_a_job_of_nonsense_is_survived_and_its_status_stays_true(raw: dict[str, 
         world.pod(labels["dtj.dev/role"], int(labels["dtj.dev/index"]), failed(code))
     truthful(world.settle())
     truthful(world.later(400).settle().reap().settle())
-
-
-def truthful(world: World) -> None:
-    """What status says is so."""
-    if world.raw["spec"]["managedBy"] == "elsewhere":
-        assert "status" not in world.raw
-        assert not world.pods
-        return
-    if world.job_deleted:
-        return
-    status, spec = world.status, world.job.spec
-    true = {condition.type for condition in status.conditions if condition.holds}
-    if world.job.problem:
-        assert ConditionType.INVALID in true
-        assert "correct the spec" in status.message
-        assert not world.pods
-        return
-    assert status.observed_generation == world.raw["metadata"]["generation"]
-    assert status.message or status.phase is Phase.PENDING
-    assert len(true & {ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED}) <= 1
-    if ConditionType.INVALID in true:
-        assert not world.pods
-    for role, wanted in spec.replica_specs.items():
-        pods = [pod for pod in world.pods.values() if pod["metadata"]["labels"]["dtj.dev/role"] == role]
-        counts = status.replica_statuses[Role(role)]
-        assert (counts.desired, counts.created) == (wanted.replicas, len(pods))
-        assert counts.ready == sum(_is_ready(pod) for pod in pods)
-    if ConditionType.RUNNING in true:
-        assert all(
-            _is_ready(pod) or pod["status"]["phase"] == "Succeeded"
-            for pod in world.pods.values()
-            if pod["metadata"]["labels"]["dtj.dev/role"] != "evaluator"
-        )
-
-
-def _is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions") or []
-    return not pod["metadata"].get("deletionTimestamp") and any(
-        (one["type"], one["status"]) == ("Ready", "True") for one in conditions
-    )
 
 
 @BOUNDED
@@ -106,32 +66,8 @@ def test_a_size_that_was_changed_while_the_job_runs_and_is_put_back_brings_the_s
     assert children(put(world, spec)) == before
 
 
-def endless(raw: dict[str, Any]) -> dict[str, Any]:
-    """The spec without what ends the job by time, or has it looked after by others."""
-    deadlines = {"activeDeadlineSeconds", "startDeadlineSeconds"}
-    spec = {name: value for name, value in raw["spec"].items() if name not in deadlines}
-    return spec | {"managedBy": ""}
-
-
 def put(world: World, spec: dict[str, Any]) -> World:
     """Replace the spec; kubelets follow."""
     world.raw["spec"] = copy.deepcopy(spec)
     world.raw["metadata"]["generation"] += 1
     return world.settle().reap().settle().each(ready()).settle()
-
-
-def children(world: World) -> dict[str, Any]:
-    """Pods and service without what is new in each incarnation."""
-    found = {name: _lasting(pod) for name, pod in world.pods.items()}
-    return found | ({"service": _lasting(world.service)} if world.service else {})
-
-
-def _lasting(child: dict[str, Any]) -> dict[str, Any]:
-    child = copy.deepcopy({name: value for name, value in child.items() if name != "status"})
-    for name in ("uid", "creationTimestamp"):
-        del child["metadata"][name]
-    child["metadata"]["labels"].pop("dtj.dev/attempt", None)
-    child["spec"].pop("nodeName", None)
-    for container in child["spec"].get("containers", ()):
-        container["env"] = [entry for entry in container.get("env", ()) if entry.get("name") != "DTJ_ATTEMPT"]
-    return child

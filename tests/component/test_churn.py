@@ -1,0 +1,106 @@
+"""Jobs whose pods never come to rest: no change is lost, and none is told late."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from dtj_operator.app.operator import Operator
+from dtj_operator.kube.connection import Connection, Token
+from tests.component.world import JOBS, QUIET, condition, job, status
+from tests.support.apiserver import ApiServer, Commit
+from tests.support.fasttime import IdleLoop
+from tests.support.kubelet import Kubelet
+
+MANY = 12
+CHANGES = 120
+EVERY_SECONDS = 0.02
+HELD_SECONDS = 1.0
+"""So long may changes of counts alone be held (api.md, Status)."""
+SPARE_SECONDS = 0.1
+BUDGET = {"maxRestarts": CHANGES, "backoff": {"initialSeconds": 0, "maxSeconds": 1, "resetAfterSeconds": 600}}
+SEED = 20
+
+
+class Lateness:
+    """How long each job's status has differed from its pods, in the loop's own time."""
+
+    def __init__(self, server: ApiServer, loop: IdleLoop) -> None:
+        self.longest = 0.0
+        self.wrong: dict[str, float] = {}
+        """Since when, by job."""
+        self._server = server
+        self._loop = loop
+        server.on_commit(self._look)
+
+    def _look(self, commit: Commit) -> None:
+        metadata = commit.object["metadata"]
+        plural = commit.kind.plural
+        if plural in {"pods", JOBS}:
+            self._judge(metadata["name"] if plural == JOBS else metadata["labels"]["dtj.dev/job-name"])
+
+    def _judge(self, name: str) -> None:
+        found = self._server.get(JOBS, "default", name) or {}
+        told = ((found.get("status") or {}).get("replicaStatuses") or {}).get("worker") or {}
+        pods = [self._server.get("pods", "default", f"{name}-worker-{index}") for index in range(2)]
+        there = [pod for pod in pods if pod is not None]
+        if (told.get("created"), told.get("ready")) == (len(there), sum(map(_is_ready, there))):
+            self._right(name)
+        else:
+            self.wrong.setdefault(name, self._loop.time())
+
+    def _right(self, name: str) -> None:
+        self.longest = max(self.longest, self._loop.time() - self.wrong.pop(name, self._loop.time()))
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions") or ()
+    return not pod["metadata"].get("deletionTimestamp") and any(
+        (one["type"], one["status"]) == ("Ready", "True") for one in conditions
+    )
+
+
+async def churn(server: ApiServer, kubelet: Kubelet) -> None:
+    """Pods fail, are deleted, and become ready and unready, in no order."""
+    dice = random.Random(SEED)
+    for _ in range(CHANGES):
+        name = f"job-{dice.randrange(MANY)}-worker-{dice.randrange(2)}"
+        match dice.randrange(4):
+            case 0:
+                kubelet.exit(name, dice.choice([1, 42, 137]))
+            case 1 if server.get("pods", "default", name):
+                server.delete("pods", "default", name)
+            case _:
+                kubelet.set_ready(name, ready=dice.random() < 0.5)
+        await asyncio.sleep(EVERY_SECONDS)
+
+
+def test_every_change_of_every_pod_is_told_within_the_second():
+    loop = IdleLoop()
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(story(loop))
+
+
+async def story(loop: IdleLoop) -> None:
+    async with ApiServer(now=loop.now) as server, Kubelet(server) as kubelet:
+        connection = Connection(server=server.url, token=Token("operator"))
+        operator = Operator(QUIET, connection, lost=lambda: None, clock=loop)
+        stop = asyncio.Event()
+        running = asyncio.create_task(operator.run(stop))
+        await operator.ready.wait()
+        for number in range(MANY):
+            server.create(JOBS, job(f"job-{number}", failurePolicy=BUDGET))
+        names = [f"job-{number}" for number in range(MANY)]
+        while not all(condition(server, "Running", name)[0] == "True" for name in names):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(2 * HELD_SECONDS)
+        loop.hurry()
+        lateness = Lateness(server, loop)
+        await churn(server, kubelet)
+        await asyncio.sleep(HELD_SECONDS + SPARE_SECONDS)
+        assert lateness.wrong == {}, "changes that were lost"
+        assert lateness.longest <= HELD_SECONDS + SPARE_SECONDS
+        assert len([one for one in names if status(server, one)["restarts"]["total"]]) > MANY / 4, "too little happened"
+        stop.set()
+        await running
