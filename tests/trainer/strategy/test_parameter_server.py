@@ -142,6 +142,15 @@ def test_a_table_is_split_over_two_ps_and_keras_3_refuses_to_be():
     assert said["fit"]["dataset"].startswith("Keras 3 cannot train partitioned variables; ")
 
 
+def test_a_model_of_keras_2_is_trained_with_its_table_split_over_two_ps(keras_2):
+    strategy = {"type": "ParameterServer", "variablePartitioner": {"type": "MinSize", "minShardBytes": 1024}}
+    environment = {"DTJ_STRATEGY": json.dumps(strategy), "TEST_KERAS_2": str(keras_2)}
+    said = chief_of(SIZE, "keras_2.py", environment).said
+    parts = {name: device for name, device in said["variables"].items() if "embeddings/part" in name}
+    assert len(set(parts.values())) == 2
+    assert said["loss"] < 0.01
+
+
 def test_a_large_table_is_in_the_memory_of_the_ps_and_of_nobody_else(tmp_path):
     """Made, trained and saved; memory beyond what a process has that has only imported TensorFlow."""
     strategy = {"type": "ParameterServer", "variablePartitioner": {"type": "MinSize", "maxShards": 2}}
