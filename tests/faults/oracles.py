@@ -87,6 +87,8 @@ class Watchman:
     double_pods: list[str] = field(default_factory=list)
     charges_taken_back: list[str] = field(default_factory=list)
     successes_run_again: list[str] = field(default_factory=list)
+    laws_broken: list[str] = field(default_factory=list)
+    """What is never taken back was, or a pod was ahead of its job's status."""
     _stop: Callable[[], None] = lambda: None
     _done: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -97,15 +99,17 @@ class Watchman:
     @property
     def complaints(self) -> list[str]:
         """All that was wrong."""
-        return self.double_pods + self.charges_taken_back + self.successes_run_again
+        return self.double_pods + self.charges_taken_back + self.successes_run_again + self.laws_broken
 
     def _look(self, commit: Commit) -> None:
         if commit.kind.plural == "pods" and commit.happening == Happening.ADDED:
             self._look_at_slot(commit.object)
+            self._look_at_attempt(commit.object)
         if commit.kind.plural == "pods" and commit.object["status"].get("phase") == "Succeeded":
             self._done.add((*_slot(commit.object), _label(commit.object, "job-uid")))
         if commit.kind.plural == "distributedtrainingjobs" and commit.happening == Happening.MODIFIED:
             self._look_at_counts(commit.previous or {}, commit.object)
+            self._look_at_the_end(commit.previous or {}, commit.object)
 
     def _look_at_slot(self, pod: Object) -> None:
         slot = _slot(pod)
@@ -125,6 +129,30 @@ class Watchman:
         self.charges_taken_back += [
             f"{name} went from {was} to {after[name]}" for name, was in before.items() if after[name] < was
         ]
+
+    def _look_at_attempt(self, pod: Object) -> None:
+        job = self.world.server.get("distributedtrainingjobs", pod["metadata"]["namespace"], _label(pod, "job-name"))
+        if job is None or job["metadata"]["uid"] != _label(pod, "job-uid"):
+            return
+        name, attempt = pod["metadata"]["name"], int(_label(pod, "attempt"))
+        if attempt > (job.get("status") or {}).get("attempt", -1):
+            self.laws_broken.append(f"{name} was created at attempt {attempt} before that stood in status")
+
+    def _look_at_the_end(self, old: Object, new: Object) -> None:
+        before, after = old.get("status") or {}, new.get("status") or {}
+        name = new["metadata"]["name"]
+        for role, indexes in (before.get("completed") or {}).items():
+            if not set(indexes) <= set((after.get("completed") or {}).get(role) or ()):
+                self.laws_broken.append(f"{name}: completed {role} {indexes} became {after.get('completed')}")
+        if _end(before) and _end(before) != _end(after):
+            self.laws_broken.append(f"{name} had ended as {_end(before)}, now it has as {_end(after)}")
+
+
+def _end(status: Object) -> list[object]:
+    """How and when a job ended; empty while it has not."""
+    kinds = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
+    ends: list[object] = [kind for kind in kinds if kind in {"Succeeded", "Failed"}]
+    return [*ends, status.get("completionTime")] if ends else []
 
 
 def _counts(job: Object) -> dict[str, int]:
