@@ -30,6 +30,8 @@ CA_IN_BUILD = "/run/secrets/ca.crt"
 PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "no-index")
 """What of this machine's pip configuration a build takes over; paths of this machine mean nothing in there."""
 CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+TRUST_STORE = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Debian's, with what the machine's administrator has added to it."""
 DISK_FULL = "no space left on device"
 
 
@@ -174,12 +176,9 @@ def secrets() -> Iterator[list[str]]:
 
 
 def ca_bundle() -> Path | None:
-    """The CA bundle that this machine's own tools are told to trust, where one is named and stands there."""
-    for variable in CA_VARIABLES:
-        path = Path(os.environ.get(variable) or "/nowhere")
-        if path.is_file():
-            return path
-    return None
+    """What this machine's own tools trust: the bundle that a variable names, else Debian's store."""
+    named = (Path(os.environ[variable]) for variable in CA_VARIABLES if os.environ.get(variable))
+    return next((path for path in (*named, TRUST_STORE) if path.is_file()), None)
 
 
 def pip_configuration(listed: str, certificate: str | None) -> str:

@@ -152,6 +152,20 @@ def test_a_tool_that_fails_is_quoted():
         image_builders.run(["sh", "-c", "echo no such base >&2; exit 3"])
 
 
+def test_a_build_trusts_the_bundle_that_is_named_and_else_what_the_machine_trusts(tmp_path, monkeypatch):
+    store, named = tmp_path / "store.crt", tmp_path / "named.crt"
+    monkeypatch.setattr(image_builders, "TRUST_STORE", store)
+    for variable in image_builders.CA_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    assert image_builders.ca_bundle() is None
+    store.touch()
+    assert image_builders.ca_bundle() == store
+    monkeypatch.setenv("PIP_CERT", str(named))
+    assert image_builders.ca_bundle() == store
+    named.touch()
+    assert image_builders.ca_bundle() == named
+
+
 def test_a_build_takes_over_pips_mirror_and_trust_but_no_path_of_this_machine():
     listed = (
         "global.cert='/etc/here.crt'\nglobal.index-url='https://mirror.test/simple'\n"
