@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from dtj_operator.app.kopf_source import KopfSource
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.kube.resources import JOBS, PODS
-from dtj_operator.runtime.reflector import Reflector
+from dtj_operator.runtime.reflector import Reflector, list_into
 from dtj_operator.runtime.resync import Resync
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
@@ -82,6 +83,30 @@ async def test_a_reflector_knows_what_was_there_and_what_comes_and_goes(client, 
         await names.become("a", "b")
         api_server.delete("pods", "default", "a", grace_seconds=0)
         await names.become("b")
+
+
+async def test_while_a_page_is_read_the_next_is_on_its_way(client, api_server, monkeypatch):
+    order: list[str] = []
+
+    class Reader(Names):
+        def upsert(self, raw: dict[str, Any]) -> None:
+            order.append(raw["metadata"]["name"])
+            super().upsert(raw)
+
+    request = client._repeat
+
+    async def asked(*call: Any) -> Any:
+        order.append("ask")
+        return await request(*call)
+
+    for name in ("a", "b", "c"):
+        pod(api_server, name)
+    monkeypatch.setattr(client, "_repeat", asked)
+    monkeypatch.setattr(client, "pages", partial(client.pages, limit=1))
+    names = Reader()
+    await list_into(client, PODS, None, names)
+    assert order == ["ask", "ask", "a", "ask", "b", "c"]
+    assert names.known() == {"a", "b", "c"}
 
 
 async def test_a_deletion_during_a_broken_stream_is_found_by_the_list_that_follows_410(client, api_server):

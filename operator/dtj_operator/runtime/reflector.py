@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from dtj_operator.kube.errors import Gone, KubeError, Retry
 
 if TYPE_CHECKING:
-    from dtj_operator.kube.client import ApiClient
+    from collections.abc import AsyncIterator
+
+    from dtj_operator.kube.client import ApiClient, Page
     from dtj_operator.kube.resources import Resource
     from dtj_operator.runtime.source import Sink
 
@@ -75,11 +77,22 @@ async def list_into(client: ApiClient, resource: Resource, namespace: str | None
     """Tell a sink everything there is, and what is no longer; returns the resourceVersion to watch from."""
     uids: set[str] = set()
     resource_version = "0"
-    async for page in client.pages(resource, namespace, labels=labels):
+    async for page in _ahead(client.pages(resource, namespace, labels=labels)):
         resource_version = page.resource_version
         for raw in page.items:
             sink.upsert(raw)
             uids.add(raw["metadata"]["uid"])
-        await asyncio.sleep(0)
     sink.retain(namespace, uids, resource_version)
     return resource_version
+
+
+async def _ahead(pages: AsyncIterator[Page]) -> AsyncIterator[Page]:
+    """The same pages: while one is read here, the server makes the next."""
+    coming = asyncio.ensure_future(anext(pages, None))
+    try:
+        while page := await coming:
+            coming = asyncio.ensure_future(anext(pages, None))
+            await asyncio.sleep(0)  # the request goes out
+            yield page
+    finally:
+        coming.cancel()
