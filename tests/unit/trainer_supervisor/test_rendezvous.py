@@ -119,6 +119,18 @@ def test_words_that_were_overtaken_on_their_way_are_ignored():
     assert first.known[Task("worker", 1)].generation == 2
 
 
+def test_an_answer_given_before_the_peer_ran_does_not_hide_that_it_runs():
+    first, second = supervisor(0), supervisor(1)
+    park(first, second)
+    talk(first, second)
+    answer = second.me
+    first.stand(Stage.RUNNING)
+    second.stand(Stage.RUNNING)
+    first.hear(second.me)
+    first.hear(answer)
+    assert first.all_run
+
+
 def test_another_tensorflow_is_noticed():
     first = supervisor(0)
     first.hear(replace(supervisor(1).me, tensorflow="2.20.0"))

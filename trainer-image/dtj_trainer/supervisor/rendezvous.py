@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from dtj_trainer.cluster.tf_config import Task
 
@@ -58,6 +59,8 @@ class Identity:
     """Its process formed the cluster with its peers' ahead of time, as their standbys."""
     standby_port: int = 0
     """Where TensorFlow listens in every other cluster formed ahead of time; 0: it forms none."""
+    word: int = 0
+    """How many changes of the above came before. Answers and calls overtake each other: the last word counts."""
 
     @property
     def task(self) -> Task:
@@ -85,6 +88,7 @@ class Identity:
                 formation=str(body["formation"]),
                 standby=bool(body.get("standby")),
                 standby_port=int(body.get("standby_port", 0)),
+                word=int(body.get("word", 0)),
             )
         except (ValueError, KeyError, TypeError):
             return None
@@ -106,27 +110,27 @@ class Rendezvous:
         if known is not None and peer.attempt < known.attempt:
             return Refusal.OLDER_ATTEMPT
         same = known is not None and known.incarnation == peer.incarnation
-        if known is not None and same and peer.generation < known.generation:
+        if known is not None and same and peer.word < known.word:
             return None  # overtaken on its way
         self.known[peer.task] = peer
         return None
 
     def process_lost(self) -> None:
         """My process is gone or about to go: I want the next cluster."""
-        self.me = replace(self.me, generation=self.me.generation + 1, stage=Stage.LEAVING, formation="", standby=False)
+        self._become(generation=self.me.generation + 1, stage=Stage.LEAVING, formation="", standby=False)
 
     def stand(self, stage: Stage) -> None:
         """I have come to this stage."""
         formation = self.formation if stage is Stage.RUNNING else self.me.formation
-        self.me = replace(self.me, stage=stage, formation=formation)
+        self._become(stage=stage, formation=formation)
 
     def park(self, *, standby: bool) -> None:
         """I have a process that can be let go: a new one, or the standby."""
-        self.me = replace(self.me, stage=Stage.PARKED, standby=standby)
+        self._become(stage=Stage.PARKED, standby=standby)
 
     def dismiss_standby(self) -> None:
         """My standby is of no use: I come back with a new process, in the same generation."""
-        self.me = replace(self.me, stage=Stage.LEAVING, standby=False)
+        self._become(stage=Stage.LEAVING, standby=False)
 
     @property
     def deserted(self) -> bool:
@@ -159,7 +163,7 @@ class Rendezvous:
             wanted += 1
         if wanted == self.me.generation:
             return False
-        self.me = replace(self.me, generation=wanted, formation="")
+        self._become(generation=wanted, formation="")
         return True
 
     @property
@@ -191,6 +195,11 @@ class Rendezvous:
     def company(self) -> Mapping[Task, Identity]:
         """My peers, as far as they are known."""
         return {task: self.known[task] for task in self.peers if task in self.known}
+
+    def _become(self, **changes: Any) -> None:
+        changed = replace(self.me, **changes)
+        if changed != self.me:
+            self.me = replace(changed, word=self.me.word + 1)
 
     def _believed(self) -> Iterable[Identity]:
         return self.company.values()
