@@ -30,7 +30,7 @@ NEEDED: Rights = (
     (SERVICES, "", ("get", "list", "watch", "create", "delete")),
     (EVENTS, "", ("create",)),
 )
-FENCES: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
+POLICY_RIGHTS: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
 """With a network policy for each job."""
 
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dtj_operator.app.checks import FENCES, NEEDED, check_cluster, may_hold_lease, may_watch_nodes
+from dtj_operator.app.checks import NEEDED, POLICY_RIGHTS, check_cluster, may_hold_lease, may_watch_nodes
 from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
@@ -112,7 +112,7 @@ class Operator:
     async def _operate(self, client: ApiClient, renewals: ApiClient) -> None:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
-        needed = (*NEEDED, *FENCES) if settings.network_policy else NEEDED
+        needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
         await check_cluster(client, self._connection.server, self._namespaces, needed)
         elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
@@ -132,7 +132,7 @@ class Operator:
             clock=self._clock,
             observer=self.metrics,
             may_write=elector.valid if elector else _always,
-            fences=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
+            policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
         poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
         reconciler = Reconciler(

@@ -55,6 +55,16 @@ def owner_reference(job: Job) -> dict[str, Any]:
     }
 
 
+def metadata_of_namesake(job: Job) -> dict[str, Any]:
+    """Metadata of an object of which each job has one, by its own name."""
+    return {
+        "name": job.name,
+        "namespace": job.namespace,
+        "labels": job_labels(job),
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
 def address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
     """Where the pod's TensorFlow server is reached inside the cluster; `domain` may be empty."""
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}:{port}"

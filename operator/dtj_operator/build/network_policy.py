@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.contract import PORT
 from dtj_operator.api.names import LABEL_JOB_UID
-from dtj_operator.build.names import job_labels, owner_reference
+from dtj_operator.build.names import metadata_of_namesake
 
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job
@@ -21,12 +21,7 @@ def build_network_policy(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": {
-            "name": job.name,
-            "namespace": job.namespace,
-            "labels": job_labels(job),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": metadata_of_namesake(job),
         "spec": {
             "podSelector": own,
             "policyTypes": ["Ingress"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
-from dtj_operator.build.names import job_labels, owner_reference
+from dtj_operator.build.names import metadata_of_namesake
 
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job
@@ -19,12 +19,7 @@ def build_service(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {
-            "name": job.name,
-            "namespace": job.namespace,
-            "labels": job_labels(job),
-            "ownerReferences": [owner_reference(job)],
-        },
+        "metadata": metadata_of_namesake(job),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,

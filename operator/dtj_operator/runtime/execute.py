@@ -60,11 +60,11 @@ class Executor:
         clock: Clock,
         observer: Observer,
         may_write: Callable[[], bool],
-        fences: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
+        policies: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
         """`may_write` is asked before every write: False once leadership may have passed to another.
 
-        `fences`: what each job gets before its service and its pods, by its own name; never looked at again.
+        `policies`: what each job gets before its service and its pods, by its own name; never looked at again.
         """
         self._client = client
         self._store = store
@@ -73,7 +73,7 @@ class Executor:
         self._clock = clock
         self._observer = observer
         self._may_write = may_write
-        self._fences = fences
+        self._policies = policies
         self._made: dict[Key, tuple[str, dict[str, int]]] = {}
         """By job, and only for the job of that UID."""
 
@@ -125,7 +125,7 @@ class Executor:
         wrote = await _each(deletions, lambda action: self._delete(key, action))
         through = True
         if services:
-            through = await self._fence_in(key, known, job)
+            through = await self._create_policies(key, known, job)
             wrote = True
         if services and through:
             through = await self._create(SERVICES, self._store.services, key, known, build_service(job))
@@ -161,9 +161,9 @@ class Executor:
 
         return await _each(pods, create)
 
-    async def _fence_in(self, key: Key, known: KnownJob, job: Job) -> bool:
+    async def _create_policies(self, key: Key, known: KnownJob, job: Job) -> bool:
         """Create what has to stand before the first pod. Returns whether all of it does."""
-        for resource, build in self._fences:
+        for resource, build in self._policies:
             self._fence()
             try:
                 await self._client.create(resource, key.namespace, build(job))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
-from dtj_operator.app.checks import FENCES, NEEDED
+from dtj_operator.app.checks import NEEDED, POLICY_RIGHTS
 from e2e.cluster import binaries
 from tests.support.rights import rights
 
@@ -118,7 +118,7 @@ def test_with_a_network_policy_for_each_job_the_operator_is_told_so_and_may_make
     documents = render(networkPolicy__perJob=True, watchNamespaces=namespaces)
     (container,) = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert settings_from(parser().parse_args(container["args"]), {}).network_policy
-    asked = {(resource.group, resource.plural, verb) for resource, _, verbs in FENCES for verb in verbs}
+    asked = {(resource.group, resource.plural, verb) for resource, _, verbs in POLICY_RIGHTS for verb in verbs}
     assert asked <= granted(documents, "".join(namespaces))
 
 
