@@ -133,12 +133,8 @@ def _ending(
         if rule.action is RuleAction.FAIL_JOB:
             name = rule.name or f"rules[{root.rule}]"
             return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
-    elif (
-        not root.evidence
-        and root.exit_code != 0
-        and any(draft.restart_policy(slot) is RestartPolicy.NEVER for slot in failed)
-    ):
-        return Reason.RESTART_POLICY_NEVER, f"A pod failed under restartPolicy Never: {told}"
+    elif not root.evidence and root.exit_code != 0 and (never := _under_never(draft, root, failed)):
+        return Reason.RESTART_POLICY_NEVER, f"{draft.pod_name(never)} failed under restartPolicy Never: {told}"
     elif _permanent(draft, root):
         return (
             Reason.PERMANENT_FAILURE,
@@ -150,6 +146,12 @@ def _ending(
             f"All {policy.max_restarts} restarts of failurePolicy.maxRestarts are used: {told}",
         )
     return None, ""
+
+
+def _under_never(draft: Draft, root: Root, failed: set[Slot]) -> Slot | None:
+    """The failed slot that may not be restarted: the root cause's own, else the first that fell with it."""
+    never = [slot for slot in failed if draft.restart_policy(slot) is RestartPolicy.NEVER]
+    return min(never, key=lambda slot: (slot != (root.role, root.index), slot), default=None)
 
 
 def _permanent(draft: Draft, root: Root) -> bool:

@@ -232,6 +232,15 @@ def test_never_fails_the_job_whatever_the_code_after_waiting_for_evidence():
     assert world.decide().reason("Failed") == "RestartPolicyNever"
 
 
+def test_never_names_the_pod_that_may_not_be_restarted_and_the_root_cause():
+    world = job(chief=1, worker=worker("Never", 3)).running()
+    world.pod("chief", 0, failed(1)).pod("worker", 1, failed(75)).pod("worker", 2, failed(75))
+    world.settle().later(1).settle()
+    assert world.decide().reason("Failed") == "RestartPolicyNever"
+    told = "train-worker-1 failed under restartPolicy Never: train-chief-0 ended with exit code 1 (UserError)"
+    assert world.status.message.startswith(told)
+
+
 def test_never_replaces_a_disrupted_pod_and_the_peers_that_fell_with_it():
     world = job(worker=worker("Never", 3)).running()
     world.pod("worker", 1, failed(143, disruption="EvictionByEvictionAPI")).settle()
