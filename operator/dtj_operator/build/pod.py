@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import PORT_NAME, RestartPolicy, Role
-from dtj_operator.build.containers import containers, main_container, main_index, port
+from dtj_operator.api.names import DEFAULT_PORT, PORT_NAME, RestartPolicy, Role
+from dtj_operator.build.containers import containers, main_container, main_index
 from dtj_operator.build.environment import merged, names, variables
 from dtj_operator.build.names import owner_reference, pod_labels, pod_name
 
@@ -85,11 +85,21 @@ def main_container_name(job: Job, role: Role) -> str:
 def _equip(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
     """Environment, port and termination message of the main container."""
     main["env"] = merged(main.get("env"), variables(job, role, index, attempt, main))
-    ports = main.get("ports") or []
-    if not any(declared.get("name") == PORT_NAME for declared in ports):
-        main["ports"] = [*ports, {"name": PORT_NAME, "containerPort": port(main)}]
+    main["ports"] = _ports(main.get("ports") or [])
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
+
+
+def _ports(declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One of them has the name that the service looks for: an unnamed declaration of that port gets it."""
+    if any(each.get("name") == PORT_NAME for each in declared):
+        return declared
+    named = {"name": PORT_NAME, "containerPort": DEFAULT_PORT}
+    for position, each in enumerate(declared):
+        tcp = each.get("protocol") in {None, "", "TCP"}
+        if tcp and each.get("containerPort") == DEFAULT_PORT and not each.get("name"):
+            return [*declared[:position], each | named, *declared[position + 1 :]]
+    return [*declared, named]
 
 
 def _mount_checkpoints(job: Job, spec: dict[str, Any], main: dict[str, Any]) -> None:

@@ -88,6 +88,16 @@ def test_the_default_port_is_added_once_and_a_port_named_tf_is_left_alone():
     assert main(pod(job(worker={"template": given})))["ports"] == [{"name": "tf", "containerPort": 5}]
 
 
+def test_a_declaration_of_the_default_port_gets_the_name_that_it_lacks():
+    given = template()
+    udp = {"containerPort": 2222, "protocol": "UDP"}
+    declared: list[dict[str, Any]] = [udp, {"containerPort": 2222, "hostPort": 7}]
+    given["spec"]["containers"][0]["ports"] = declared
+    named = {"name": "tf", "containerPort": 2222, "hostPort": 7}
+    assert main(pod(job(worker={"template": given})))["ports"] == [udp, named]
+    assert "name" not in declared[1]
+
+
 def test_unknown_fields_are_kept_and_the_template_is_not_changed():
     given = template(fieldOfTomorrow={"x": 1})
     before = copy.deepcopy(given)
