@@ -13,6 +13,12 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Of what has no namespace: several releases of one name, each with namespaces of its own to watch, do not meet. */ -}}
+{{- define "dtj.clusterWideName" -}}
+{{- include "dtj.fullname" . -}}
+{{- if .Values.watchNamespaces -}}-{{ .Release.Namespace }}{{- end -}}
+{{- end -}}
+
 {{- define "dtj.serviceAccount" -}}
 {{- .Values.serviceAccount.name | default (ternary (include "dtj.fullname" .) "default" .Values.serviceAccount.create) -}}
 {{- end -}}

@@ -24,13 +24,13 @@ def helm():
 
 @pytest.fixture
 def render(helm):
-    def rendered(**values):
+    def rendered(namespace="dtj-system", **values):
         flags = [
             flag
             for name, value in values.items()
             for flag in ("--set-json", f"{name.replace('__', '.')}={json.dumps(value)}")
         ]
-        command = [helm, "template", "dtj-operator", CHART, "--namespace", "dtj-system", *flags]
+        command = [helm, "template", "dtj-operator", CHART, "--namespace", namespace, *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(done.stderr)
@@ -150,6 +150,17 @@ def test_with_namespaces_to_watch_there_is_no_right_outside_of_them(render):
     assert granted(documents, "a") == granted(documents, "b")
     arguments = one(documents, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"]
     assert [word for word in arguments if word.startswith("--namespace")] == ["--namespace=a", "--namespace=b"]
+
+
+def test_releases_of_one_name_for_different_namespaces_have_nothing_in_common(render):
+    first = render("team-a", watchNamespaces=["a"])
+    second = render("team-b", watchNamespaces=["b", "c"], crds__install=False)
+    places = [
+        {(each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]) for each in documents}
+        for documents in (first, second)
+    ]
+    assert places[0].isdisjoint(places[1])
+    assert len(of_kind(second, "ClusterRole")) == 3
 
 
 def test_every_role_is_bound_to_the_account_that_the_pod_runs_as(render):
