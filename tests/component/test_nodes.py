@@ -1,143 +1,179 @@
-"""Lost nodes, told by leases on the API server in this process."""
+"""Lost nodes, told by leases on the API server in this process, in the loop's own time."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
-from typing import Any
-
-import pytest
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
-from dtj_operator.runtime import nodes
-from dtj_operator.runtime.clock import SystemClock
-from dtj_operator.runtime.nodes import NodeWatch
+from dtj_operator.runtime.nodes import MISSING_SECONDS, RENEWAL, NodeWatch
 from tests.support.apiserver import ApiServer
+from tests.support.fasttime import IdleLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+LOSS_SECONDS = 30.0
+RENEWED_EVERY = 10.0
+SEEN_UNRENEWED = RENEWAL.total_seconds()
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Renewals every 0.2 s instead of every 10."""
-    monkeypatch.setattr(nodes, "RENEWAL", timedelta(seconds=0.3))
-    monkeypatch.setattr(nodes, "SUSPECT_SECONDS", 0.3)
-    monkeypatch.setattr(nodes, "MISSING_SECONDS", 0.3)
-    monkeypatch.setattr(nodes, "LOOK_SECONDS", 0.05)
+class World:
+    """Nodes with leases, and what watches them from `begin` on."""
 
+    def __init__(self, server: ApiServer, client: HttpClient, loop: IdleLoop) -> None:
+        self.suspected: list[str] = []
+        self.watch = NodeWatch(client, loop, self.suspected.append)
+        self._server = server
+        self._loop = loop
+        self._tasks: list[asyncio.Task[None]] = []
 
-@pytest.fixture
-async def watch(api_server: ApiServer):
-    tasks: list[asyncio.Task[None]] = []
-    async with HttpClient(Connection(server=api_server.url, token=Token("operator")), user_agent="t") as client:
-        suspected: list[str] = []
-        watch = NodeWatch(client, SystemClock(), suspected.append)
-        watch.suspected = suspected  # type: ignore[attr-defined]
+    async def begin(self) -> None:
+        self._tasks = [asyncio.create_task(source.run()) for source in self.watch.sources]
+        self._tasks.append(asyncio.create_task(self.watch.run()))
+        for source in self.watch.sources:
+            await source.synced.wait()
+        self.suspected.clear()
+        self._loop.hurry()
 
-        async def begin() -> NodeWatch:
-            tasks.extend(asyncio.create_task(source.run()) for source in watch.sources)
-            tasks.append(asyncio.create_task(watch.run()))
-            for source in watch.sources:
-                await source.synced.wait()
-            return watch
-
-        yield begin
-        for task in tasks:
+    async def end(self) -> None:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def node(self, name: str, *, ready: bool = True, lease: bool = True, renewed: float = 0.0) -> None:
+        self._server.create("nodes", {"metadata": {"name": name}})
+        condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": self._moment(-60)}
+        self._server.patch("nodes", "", name, {"status": {"conditions": [condition]}}, subresource="status")
+        if lease:
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": self._moment(renewed)}
+            self._server.create("leases", {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec})
 
-def node(server: ApiServer, name: str, *, ready: bool = True, lease: bool = True, renewed: float = 0.0) -> None:
-    server.create("nodes", {"metadata": {"name": name}})
-    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": moment(-60)}
-    server.patch("nodes", "", name, {"status": {"conditions": [condition]}}, subresource="status")
-    if lease:
-        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": moment(renewed)}
-        server.create("leases", {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec})
+    def remove(self, name: str) -> None:
+        self._server.delete("nodes", "", name)
 
-
-def moment(seconds: float) -> str:
-    return (datetime.now(UTC) + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def renew(server: ApiServer, name: str, at: float = 0.0) -> None:
-    server.patch("leases", "kube-node-lease", name, {"spec": {"renewTime": moment(at)}})
-
-
-def lost(watch: Any, name: str, seconds: float = 0.5) -> bool:
-    facts, _ = watch.facts(frozenset({name}), seconds)
-    return bool(facts[name].lost)
-
-
-async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(api_server, watch):
-    node(api_server, "a")
-    found = await watch()
-    renew(api_server, "a", 0.01)
-    await asyncio.sleep(0.1)
-    assert not lost(found, "a")
-    await asyncio.sleep(0.3)
-    assert not lost(found, "a")
-    _, check = found.facts(frozenset({"a"}), 0.5)
-    assert check is not None
-    assert 0 < (check - datetime.now(UTC)).total_seconds() < 0.3
-    await asyncio.sleep(0.3)
-    assert lost(found, "a")
-    assert "a" in found.suspected
-    renew(api_server, "a", 0.02)
-    await asyncio.sleep(0.1)
-    assert not lost(found, "a")
-
-
-async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(api_server, watch):
-    node(api_server, "a", renewed=-600)
-    found = await watch()
-    assert not lost(found, "a")
-    await asyncio.sleep(0.4)
-    assert lost(found, "a")
-
-
-async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(api_server, watch):
-    node(api_server, "a", renewed=-600)
-    found = await watch()
-    for beat in range(6):
-        renew(api_server, "a", -600 + beat * 0.1)
+    async def renew(self, name: str, skew: float = 0.0) -> None:
+        """A renewal, as soon as the watch has been told of it."""
+        self._server.patch("leases", "kube-node-lease", name, {"spec": {"renewTime": self._moment(skew)}})
         await asyncio.sleep(0.1)
-        assert not lost(found, "a")
+
+    def lost(self, name: str) -> bool:
+        facts, _ = self.watch.facts(frozenset({name}), LOSS_SECONDS)
+        return bool(facts[name].lost)
+
+    def foreseen(self, name: str) -> float | None:
+        """Seconds from now on after which silence alone may make the node a lost one."""
+        _, check = self.watch.facts(frozenset({name}), LOSS_SECONDS)
+        return None if check is None else (check - self._loop.now()).total_seconds()
+
+    def _moment(self, seconds: float) -> str:
+        return (self._loop.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(api_server, watch):
-    node(api_server, "a", ready=False, lease=False)
-    node(api_server, "b", lease=False)
-    found = await watch()
-    assert lost(found, "a")
-    assert not lost(found, "b")
+def in_idle_time(story: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+    """The test that tells the story."""
+
+    async def told(loop: IdleLoop) -> None:
+        async with ApiServer(now=loop.now) as server:
+            connection = Connection(server=server.url, token=Token("operator"))
+            async with HttpClient(connection, user_agent="t") as client:
+                world = World(server, client, loop)
+                try:
+                    await story(world)
+                finally:
+                    await world.end()
+
+    def test() -> None:
+        loop = IdleLoop()
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(told(loop))
+
+    return test
 
 
-async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(api_server, watch):
-    node(api_server, "gone")
-    found = await watch()
-    api_server.delete("nodes", "", "gone")
+@in_idle_time
+async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: World):
+    world.node("a")
+    await world.begin()
+    for _ in range(6):
+        await world.renew("a")
+        assert not world.lost("a")
+        assert world.foreseen("a") is None
+        await asyncio.sleep(RENEWED_EVERY)
+    assert world.suspected == []
+    await asyncio.sleep(LOSS_SECONDS - RENEWED_EVERY - 1)
+    assert world.suspected == ["a"]
+    assert not world.lost("a")
+    left = world.foreseen("a")
+    assert left is not None
+    assert 0 < left <= 1
+    await asyncio.sleep(left)
+    assert world.lost("a")
+    await world.renew("a")
+    assert not world.lost("a")
+
+
+@in_idle_time
+async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(world: World):
+    world.node("a", renewed=-600)
+    await world.begin()
+    assert not world.lost("a")
+    await asyncio.sleep(SEEN_UNRENEWED - 1)
+    assert not world.lost("a")
+    await asyncio.sleep(1)
+    assert world.lost("a")
+
+
+@in_idle_time
+async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(world: World):
+    world.node("a", renewed=-600)
+    await world.begin()
+    for _ in range(6):
+        await world.renew("a", skew=-600)
+        await asyncio.sleep(RENEWED_EVERY)
+        assert not world.lost("a")
+
+
+@in_idle_time
+async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(world: World):
+    world.node("a", ready=False, lease=False)
+    world.node("b", lease=False)
+    await world.begin()
+    assert world.lost("a")
+    assert not world.lost("b")
+
+
+@in_idle_time
+async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(world: World):
+    world.node("gone")
+    await world.begin()
+    world.remove("gone")
     await asyncio.sleep(0.1)
-    assert not lost(found, "gone")
-    await asyncio.sleep(0.4)
-    assert lost(found, "gone")
+    assert not world.lost("gone")
+    await asyncio.sleep(MISSING_SECONDS - 0.1)
+    assert not world.lost("gone")
+    await asyncio.sleep(0.1)
+    assert world.lost("gone")
 
 
-async def test_where_there_has_never_been_a_node_none_is_lost(api_server, watch):
-    found = await watch()
-    assert not lost(found, "somewhere")
-    await asyncio.sleep(0.4)
-    assert not lost(found, "somewhere")
+@in_idle_time
+async def test_where_there_has_never_been_a_node_none_is_lost(world: World):
+    await world.begin()
+    assert not world.lost("somewhere")
+    await asyncio.sleep(2 * MISSING_SECONDS)
+    assert not world.lost("somewhere")
 
 
-async def test_when_most_of_three_nodes_look_lost_none_is(api_server, watch):
+@in_idle_time
+async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
     for name in ("a", "b", "c"):
-        node(api_server, name)
-    found = await watch()
-    await asyncio.sleep(0.7)
-    assert not lost(found, "a")
-    for beat in (0.01, 0.02):
-        renew(api_server, "b", beat)
-        renew(api_server, "c", beat)
-        await asyncio.sleep(0.05)
-    assert lost(found, "a")
-    assert not lost(found, "b")
+        world.node(name)
+    await world.begin()
+    await asyncio.sleep(LOSS_SECONDS + 1)
+    assert not world.lost("a")
+    await world.renew("b")
+    await world.renew("c")
+    assert world.lost("a")
+    assert not world.lost("b")
