@@ -448,6 +448,18 @@ def test_scaling_a_synchronous_job_is_a_planned_restart():
     assert world.holds("Running")
 
 
+def test_a_new_size_waits_for_the_backoff_of_an_incident_and_is_taken_over_with_its_restart():
+    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().scale(3)
+    waiting = world.act()
+    assert (waiting.creates, waiting.deletes) == ([], [])
+    assert waiting.status.attempt == 0
+    outcome = world.later(1).act()
+    assert outcome.deletes == ["train-worker-0", "train-worker-1"]
+    world.reap().settle()
+    assert set(attempts(world).values()) == {"2"}
+    assert world.status.restarts.by_cause == {Cause.USER_ERROR: 1, Cause.SCALED: 1}
+
+
 def test_scaling_down_removes_the_highest_indexes():
     world = job(worker=4, chief=1).spec(strategy={"type": "None"}).running().scale(2)
     assert world.act().deletes == ["train-worker-3", "train-worker-2"]
