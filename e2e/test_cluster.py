@@ -238,6 +238,28 @@ def test_a_creator_killed_at_any_moment_leaves_nothing_that_down_does_not_find(s
     assert remains("killed") == []
 
 
+IN_ANOTHER_MOUNT_NAMESPACE = """
+from e2e.cluster import network
+from e2e.cluster.machine import Machine, namespaced
+from e2e.cluster.record import Record
+
+plan = Record("hidden", 1, 1)
+plan.write()
+network.build(plan.name, 0)
+control = Machine("control", plan.directory / "control")
+namespaced(control, network.control_namespace(plan.name))
+control.start("writer", "sh", "-c", f"n=0; while :; do n=$((n+1)); : > {control.directory}/$n; done")
+"""
+
+
+def test_a_cluster_whose_network_has_no_name_here_is_taken_away_too() -> None:
+    command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", IN_ANOTHER_MOUNT_NAMESPACE]
+    subprocess.run(command, check=True)
+    assert remains("hidden") != []
+    embedded.down("hidden")
+    assert remains("hidden") == []
+
+
 def test_what_a_crash_left_is_removed_by_the_next_up() -> None:
     first = embedded.up("again", nodes=1)
     pid = first.control.init_pid()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -138,11 +137,7 @@ class EmbeddedCluster:
 
     def stop_node(self, node: str) -> None:
         """Cut the power of a node: everything on it ends at once."""
-        pid = self.machine(node).init_pid()
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            wait_until(lambda: not _exists(pid), 30, lambda: f"The processes of {node} do not die.", 0.01)
+        self.machine(node).cut_power()
         cgroups.remove(self.node_host(node).cgroup)
 
     def start_node(self, node: str) -> None:
@@ -353,14 +348,26 @@ def _listening(port: int) -> Iterator[socket.socket]:
 def _remove(name: str) -> None:
     home = record.directory(name)
     with phase(f"remove cluster {name}"):
+        for control in sorted(home.glob("*/control.sock")):
+            Machine(control.parent.name, control.parent).cut_power()
         network.remove(name)
         cgroups.remove(f"dtj-{name}-")
         _unmount_below(home)
         bootstrap.forget_mount_points(name)
         if home.exists():
-            shutil.rmtree(home)
+            _remove_tree(home)
             with contextlib.suppress(OSError):
                 home.parent.rmdir()
+
+
+def _remove_tree(home: Path) -> None:
+    try:
+        shutil.rmtree(home)
+    except OSError as error:
+        raise ClusterError(
+            f"{home} cannot be removed ({error.filename}: {error.strerror}): end the processes that still use it, "
+            "then run down again."
+        ) from None
 
 
 def _unmount_below(home: Path) -> None:
@@ -368,14 +375,6 @@ def _unmount_below(home: Path) -> None:
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     for place in sorted((mount for mount in mounts if mount.startswith(f"{home}/")), reverse=True):
         subprocess.run(["umount", "-l", place], check=False, capture_output=True)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def bind(api: Api, volume: dict[str, object], claim: dict[str, dict[str, str]]) -> None:

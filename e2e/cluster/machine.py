@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import struct
 import subprocess
@@ -23,6 +24,7 @@ from e2e.cluster.interface import ClusterError
 
 INIT = str(Path(__file__).with_name("init.py"))
 START_LIMIT = 20.0
+END_LIMIT = 30.0
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,28 @@ class Machine:
         return {name: entry["code"] for name, entry in answer.items()}
 
     def init_pid(self) -> int | None:
-        """The pid of init as this process sees it; None where the machine is down."""
+        """The pid of init; 0 where this process cannot see it, None where the machine is down."""
         with contextlib.suppress(OSError), self._connect() as connection:
             raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             return int(struct.unpack("3i", raw)[0])
         return None
+
+    def cut_power(self) -> None:
+        """End init, and with it all that runs on this machine, wherever its namespaces have a name.
+
+        Raises:
+            ClusterError: init is in another PID namespace, or does not die.
+        """
+        pid = self.init_pid()
+        if pid == 0:
+            raise ClusterError(
+                f"Machine {self.name} in {self.directory} runs in a PID namespace that cannot be seen from here: "
+                "run this where the cluster was started."
+            )
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_until(lambda: not _exists(pid), END_LIMIT, lambda: f"The processes of {self.name} do not die.", 0.01)
 
     def wait_for_init(self) -> None:
         """Until init takes orders."""
@@ -147,6 +166,14 @@ def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> N
     if done.returncode:
         raise ClusterError(f"Could not start machine {machine.name}: {last_words(machine.log('init'))}")
     machine.wait_for_init()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def last_words(log: Path) -> str:

@@ -81,3 +81,11 @@ def test_down_of_a_cluster_that_never_was_is_fine(monkeypatch, tmp_path):
     monkeypatch.setenv("DTJ_STATE", str(tmp_path))
     assert __main__.main(["down", "--name", "never"]) == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_down_cannot_remove_is_named(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DTJ_STATE", str(tmp_path))
+    monkeypatch.setattr(prerequisites, "unfit", lambda: None)
+    (tmp_path / "broken").touch()
+    assert __main__.main(["down", "--name", "broken"]) == 1
+    assert f"{tmp_path}/broken cannot be removed ({tmp_path}/broken: Not a directory)" in capsys.readouterr().err
