@@ -40,11 +40,14 @@ class Go:
     version: str
 
     def environment(self) -> dict[str, str]:
-        """The caller's environment, less all that would change the build."""
+        """The caller's environment, less all that would change the build.
+
+        The linker drops debugging information (-w), so the compiler is told not to make it: a tenth of its time.
+        """
         kept = {name: value for name, value in os.environ.items() if name not in CHOSEN_BY_US}
         return kept | {
             "CGO_ENABLED": "0",
-            "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",
+            "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false -gcflags=all=-dwarf=false",
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",
         }
