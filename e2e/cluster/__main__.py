@@ -88,8 +88,8 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _split_kubectl(words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Everything behind the word kubectl is kubectl's."""
-    if "kubectl" not in words:
+    """Everything behind the command kubectl is kubectl's; it is also the name of a program to build."""
+    if "kubectl" not in words or "build" in words[: words.index("kubectl")]:
         return words, [], []
     at = words.index("kubectl")
     return words[:at], ["kubectl"], words[at + 1 :]

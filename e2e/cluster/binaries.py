@@ -1,7 +1,9 @@
 """Kubernetes and its companions, built from their Go modules and cached.
 
 Each directory below binaries/ is a Go module whose `tool` lines name the
-programs, or which is one itself; go.sum pins every byte of their sources. A
+programs, or which is one itself; go.sum pins every byte of their sources. What
+shares much of its code with Kubernetes, and asks for no later versions of what
+Kubernetes is made of, is in its module: it is compiled once. A
 program's cache key is made from the directory's files, the Go version and the
 flags, so nothing stale is ever run.
 """
@@ -53,11 +55,11 @@ def _kubernetes(name: str) -> Program:
 PROGRAMS = {
     program.name: program
     for program in (
-        Program("etcd", "etcd", "go.etcd.io/etcd/server/v3"),
+        Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
         *map(_kubernetes, ("kube-apiserver", "kubectl", "kube-controller-manager", "kube-scheduler")),
         *map(_kubernetes, ("kubelet", "kube-proxy")),
         Program("coredns", "coredns", "."),
-        Program("helm", "helm", "helm.sh/helm/v4/cmd/helm"),
+        Program("helm", "kubernetes", "helm.sh/helm/v4/cmd/helm"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("fake-gcs-server", "fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
         Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
