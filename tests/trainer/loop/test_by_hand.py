@@ -14,10 +14,11 @@ pytestmark = pytest.mark.trainer
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_asked_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path):
+def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path):
     environment = launch.checkpoint(tmp_path)
-    processes = launch.start_workers(count, "by_hand.py", environment=environment)
+    processes = launch.start_workers(count, "by_hand.py", environment={**environment, "TEST_ASKED_AT": "2"})
     until(lambda: all("SAY " in process.said for process in processes), "not all trained")
+    until((tmp_path / "checkpoint").exists, "nothing was saved though somebody asked for it")
     os.kill(processes[-1].pid, signal.SIGTERM)
     ended = [launch.finish(process) for process in processes]
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
@@ -36,3 +37,9 @@ def test_asked_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path
     note = json.loads((tmp_path / "done.json").read_text())
     assert note["step"] == resumed[0].said["made"]
     assert note["metrics"]["loss"] == pytest.approx(0.01 * resumed[0].said["weight"] / 0.99, rel=1e-3)
+
+
+def test_a_loss_that_is_not_finite_ends_the_program_as_it_ends_the_loop():
+    ended = launch.run("by_hand.py", environment={"TEST_NAN_AT": "2"})
+    assert ended.code == 1
+    assert ended.last_word.startswith("dtj: the loss is NaN at step 2; lower the learning rate")

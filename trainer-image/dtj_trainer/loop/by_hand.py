@@ -10,7 +10,9 @@ from typing import Any
 from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
+from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
 from dtj_trainer.loop.ending import ending
+from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
@@ -19,10 +21,6 @@ from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.folder import folder
 from dtj_trainer.state.markers import Done, Owner
-
-LOOK_SECONDS = 0.2
-AHEAD_SECONDS = 1.0
-ASKED, LEAVE_AT = "leave/asked", "leave/at"
 
 
 class Job:
@@ -35,8 +33,7 @@ class Job:
         self._reported = (0, time.monotonic())
         self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
-        self._looked_at = 0.0
-        self._leave_at: int | None = None
+        self._appointments = Appointments(session)
         self.strategy = session.strategy
         self.role = session.role
         self.index = session.index
@@ -51,10 +48,11 @@ class Job:
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
         """Tell how far the training is, after each step, in every process.
 
-        Where one process was asked to leave, all of them save at the same step, a second later, what they gave to
-        `checkpoints.restore` or `checkpoints.save`, and leave.
+        Where one process was asked to save or to leave, all of them save at the same step, a second later, what they
+        gave to `checkpoints.restore` or `checkpoints.save`, and leave if that was asked.
 
         Raises:
+            UserError: the loss is not finite.
             Preempted: asked to leave; the state of this step is saved.
             PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
@@ -70,10 +68,17 @@ class Job:
         self._metrics = numbers if shown is None else {"loss": shown, **numbers}
         self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
         self._events.write(step, {"loss": shown, **numbers})
+        if shown is not None and not math.isfinite(shown):
+            self._events.close()
+            raise not_finite(shown, step)
         self._profiler.after(step)
         self._profiler.before(step, 1)
-        if self._last_step(step, now) == step:
+        due = self._appointments.due(step, self._seconds_per_step)
+        if due == LEAVE:
             self._leave(step)
+        if due == SAVE:
+            self._session.link.checkpoint_wanted.clear()
+            self.checkpoints.save_again(step)
 
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
@@ -81,30 +86,13 @@ class Job:
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
 
-    def _last_step(self, step: int, now: float) -> int | None:
-        """The step after which everybody leaves; None while nobody was asked to.
-
-        Rank 0 sets it a second ahead, so that everybody has read it before.
-        """
-        session, board = self._session, self._session.board
-        if session.workers == 1:
-            return step if session.link.preempted.is_set() else None
-        if self._leave_at is None and now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            if session.link.preempted.is_set():
-                board.offer(ASKED, str(session.rank))
-            if session.rank == 0 and board.peek(ASKED) is not None:
-                board.offer(LEAVE_AT, str(step + 1 + math.ceil(AHEAD_SECONDS / max(1e-4, self._seconds_per_step))))
-            told = board.peek(LEAVE_AT)
-            self._leave_at = None if told is None else int(told)
-        return self._leave_at
-
     def _leave(self, step: int) -> None:
         self._session.link.phase("save")
         self._profiler.close()
         self._events.close()
         if not self.checkpoints.save_again(step):
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
+        self.checkpoints.wait()
         self._session.board.barrier()
         raise Preempted(f"asked to leave; saved step {step}")
 
@@ -172,13 +160,17 @@ class SharedCheckpoints:
         link.phase("train")
 
     def save_again(self, step: int) -> bool:
-        """Save what was last restored or saved, as of `step`, to the end; False where that is not possible."""
+        """Begin to save what was last restored or saved, as of `step`; False where that is not possible."""
         if not self._enabled or not self._objects:
             return False
         if self._begun != step:
             self.save(step, **self._objects)
-        self._files.wait()
         return True
+
+    def wait(self) -> None:
+        """Return when the last save is complete; raises what went wrong in it."""
+        if self._enabled:
+            self._files.wait()
 
     def look(self) -> None:
         """Raise what went wrong in a save."""
@@ -187,8 +179,7 @@ class SharedCheckpoints:
 
     def finish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Wait for the last save, and leave the note that the job is done."""
-        if self._enabled:
-            self._files.wait()
+        self.wait()
         if self._owner is not None:
             self._owner.finish(Done(max(step, self._begun or 0), metrics))
 

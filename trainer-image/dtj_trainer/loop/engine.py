@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dtj_trainer.data.deal import read_on
-from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
+from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.loop.call import Ballot, Called, Caller
+from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.length import Length
 from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
@@ -210,10 +211,7 @@ class _Run:
             return
         step = self.position.step if called.bad_step is None else before + called.bad_step + 1
         self.events.write(step, called.means)
-        raise UserError(
-            f"the loss is {'NaN' if math.isnan(loss) else 'infinite'} at step {step}; "
-            "lower the learning rate, clip gradients (clip_norm=) or look at the data of that step"
-        )
+        raise not_finite(loss, step)
 
     def _take_metrics(self) -> dict[str, float]:
         """Means since this was last done; every process does it at the same step."""

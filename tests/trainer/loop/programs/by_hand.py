@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import os
 import sys
 import time
@@ -9,6 +10,10 @@ import time
 import tensorflow as tf
 
 import dtj_trainer as dtj
+from dtj_trainer import link
+
+ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
+NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
 
 with dtj.session() as job:
     weight = tf.Variable(1.0)
@@ -27,7 +32,9 @@ with dtj.session() as job:
 
     assert int(made.numpy()) == begun
     for number in range(begun + 1, begun + 1 + int(os.environ.get("TEST_STEPS", "2000"))):
-        job.report(step=number, loss=step())
+        if number == ASKED_AT and job.index == job.input_context.num_input_pipelines - 1:  # as POST /checkpoint does
+            link.child().checkpoint_wanted.set()
+        job.report(step=number, loss=math.nan if number == NAN_AT else step())
         time.sleep(0.005)
         if number == begun + 1:
             sys.stdout.write(f"SAY {job.role} {job.index}\n")
