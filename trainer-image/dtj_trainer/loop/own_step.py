@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from dtj_trainer.errors import PreflightFailed, UserError
+from dtj_trainer.errors import UserError
 from dtj_trainer.loop.learning_rate import rate_of
 
 
@@ -48,10 +48,7 @@ class OwnStep:
     def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
         import tensorflow as tf
 
-        if self._validation_step is None:
-            raise PreflightFailed(
-                "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
-            )
+        assert self._validation_step is not None
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float64)
         means = _scalars(self._validation_step(self._state, batch), "validation step")
         return {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}, count

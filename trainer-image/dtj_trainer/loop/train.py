@@ -7,6 +7,7 @@ from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
 from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
 from dtj_trainer.loop.ending import ending
@@ -66,6 +67,10 @@ def train(
         refuse_by_hand(session, "dtj.train")
         started = time.monotonic()
         check_accumulate(accumulate)
+        if validation is not None and validation_step is None:
+            raise PreflightFailed(
+                "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
+            )
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)

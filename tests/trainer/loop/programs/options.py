@@ -63,6 +63,11 @@ for kind in ("bfloat16", "float16"):
         "loss": mixed.metrics["loss"],
     }
     keras.config.set_dtype_policy("float32")
+traced: list[object] = []
+try:
+    dtj.train(lambda *_: traced.append(1), state={}, data=pipeline(), validation=pipeline(), epochs=1)
+except Exception as refusal:  # noqa: BLE001 - told to the test
+    told["no_validation_step"] = [str(refusal), len(traced)]
 try:
     dtj.train(lambda *_: {"loss": tf.zeros([3])}, state={}, data=pipeline(), steps=1, global_batch_size=24)
 except Exception as refusal:  # noqa: BLE001 - told to the test
