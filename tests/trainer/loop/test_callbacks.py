@@ -31,6 +31,19 @@ def test_callbacks_are_called_as_keras_fit_calls_them_validation_included(said):
     ]
 
 
+def test_the_end_of_a_batch_tells_all_metrics_so_far_as_in_keras_fit(said):
+    assert len(said["trained"]["ours"]) == 6
+    for ours, theirs in zip(said["trained"]["ours"], said["trained"]["theirs"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_a_validation_that_a_callback_stops_ends_there_as_in_keras_fit(said):
+    assert len(said["hasty"]["ours"]) == 2
+    for ours, theirs in zip(said["hasty"]["ours"], said["hasty"]["theirs"], strict=True):
+        assert ours == pytest.approx(theirs, rel=1e-5)
+    assert said["hasty"]["ours"][0] != pytest.approx(said["found"]["ours"][3], rel=1e-3)
+
+
 def test_each_worker_hears_of_its_own_batches_and_of_the_whole_validation_at_its_end(said):
     wanted = said["found"]["ours"]
     both = [worker.said["found"]["ours"] for worker in launch.run_workers(2, "callbacks.py")]

@@ -53,16 +53,21 @@ class Callbacks:
         )
         if self._hear_training:
             hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._ends.batch(step))
-            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), dict(means))
+            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
         return hooks
 
     def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float]]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
-            each = EachBatch(callbacks.on_test_batch_begin, callbacks.on_test_batch_end)
+            each = EachBatch(
+                callbacks.on_test_batch_begin,
+                callbacks.on_test_batch_end,
+                enough=lambda: bool(self._model.stop_evaluating),
+            )
 
         def run() -> Mapping[str, float]:
+            self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
             callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})

@@ -32,7 +32,7 @@ class Hooks:
     """What happens around the steps, all optional."""
 
     batch_begin: Callable[[int], None] | None = None
-    batch_end: Callable[[int, Mapping[str, float]], None] | None = None
+    batch_end: Callable[[int, dict[str, float]], None] | None = None
     epoch_begin: Callable[[int], None] = lambda _: None
     epoch_end: Callable[[int, dict[str, float]], None] = lambda *_: None
     validate: Callable[[], Mapping[str, float]] | None = None
@@ -123,7 +123,7 @@ class _Run:
         self._moved(steps, seconds, called)
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
-            loop.hooks.batch_end(self.position.step - 1, called.means)
+            loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainee.metrics_here()})
             self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.ballot.finish > 0
         ends_epoch = self.stopped or loop.length.ends_epoch(self.position.step)
         if ends_epoch:
@@ -213,10 +213,13 @@ class _Run:
         self.events.write(step, called.means)
         raise not_finite(loss, step)
 
+    def _means(self) -> dict[str, float]:
+        """Of what the steps have returned since the metrics were last taken."""
+        return {name: total / self.summed for name, total in self.sums.items()}
+
     def _take_metrics(self) -> dict[str, float]:
         """Means since this was last done; every process does it at the same step."""
-        self.metrics = {name: total / self.summed for name, total in self.sums.items()}
-        self.metrics.update(self.loop.trainee.metrics())
+        self.metrics = {**self._means(), **self.loop.trainee.metrics()}
         self.loop.trainee.reset_metrics()
         self.sums, self.summed, self.reported = {}, 0, time.monotonic()
         return self.metrics

@@ -15,6 +15,8 @@ class EachBatch:
 
     begin: Callable[[int], None]
     end: Callable[[int, dict[str, float]], None]
+    enough: Callable[[], bool]
+    """Whether the batches so far are all that this process evaluates."""
 
 
 class Evaluation:
@@ -63,6 +65,8 @@ class Evaluation:
                 self._trainee.collect([value.numpy() for value in accumulated])
             if each is not None:
                 each.end(number, {**self._means(row), **self._trainee.metrics_here()})
+                if each.enough():
+                    break
         return row if self._over_processes is None else self._over_processes(row).numpy()
 
     def _width(self, spec: Any) -> int:

@@ -28,6 +28,7 @@ class Subject:
 
     state: Any
     stop_training: bool = False
+    stop_evaluating: bool = False
     history: Any = None
     optimizer: Any = None
 
@@ -57,7 +58,8 @@ def train(
     gradients as it likes.
 
     `validation_step(state, batch)` returns a dict of means over its examples; at each epoch's end they are averaged
-    over all of `validation`, and named `val_…`. Keras callbacks get a `model` that has `state` and `stop_training`.
+    over all of `validation`, and named `val_…`. Keras callbacks get a `model` that has `state`,
+    `stop_training` and `stop_evaluating`.
 
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.

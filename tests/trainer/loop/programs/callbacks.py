@@ -22,6 +22,7 @@ class Recorder(keras.callbacks.Callback):
         super().__init__()
         self.calls: list[str] = []
         self.found: list[dict[str, float]] = []
+        self.trained: list[dict[str, float]] = []
 
 
 def recording(name: str) -> object:
@@ -31,6 +32,8 @@ def recording(name: str) -> object:
         self.calls.append(" ".join([name, *map(str, numbers)]))
         if logs and name in {"on_test_batch_end", "on_test_end"}:
             self.found.append({key: float(value) for key, value in sorted(logs.items())})
+        if logs and name == "on_train_batch_end":
+            self.trained.append({key: float(value) for key, value in sorted(logs.items())})
 
     return record
 
@@ -46,19 +49,31 @@ def compiled() -> keras.Model:
     return made
 
 
+class Hasty(Recorder):
+    """Has enough of a validation after its second batch."""
+
+    def on_test_batch_end(self, batch: int, logs: object = None) -> None:
+        self.model.stop_evaluating = batch == 1
+
+
 def batches(count: int) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x[:count], y[:count])).batch(16)
 
 
 ours, quiet, theirs = Recorder(), keras.callbacks.LambdaCallback(), Recorder()
+hasty, hasty_theirs = Hasty(), Hasty()
 quiet.found = []
 quiet.on_test_end = lambda logs=None: quiet.found.append(logs)
 dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[ours])
 dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[quiet])
+dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[hasty])
 if session.workers == 1:
-    compiled().fit(batches(48), validation_data=batches(40), epochs=2, callbacks=[theirs], verbose=0)
+    for listening in (theirs, hasty_theirs):
+        compiled().fit(batches(48), validation_data=batches(40), epochs=2, callbacks=[listening], verbose=0)
 told = {name: vars(each).get("calls") for name, each in {"ours": ours, "theirs": theirs}.items()}
 told["found"] = {"ours": ours.found, "quiet": quiet.found, "theirs": theirs.found}
+told["trained"] = {"ours": ours.trained, "theirs": theirs.trained}
+told["hasty"] = {"ours": hasty.found, "theirs": hasty_theirs.found}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)
