@@ -75,12 +75,14 @@ CHECK = (
     pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
 )
 FAULTS = pytest("faults", "-q", "-n", "auto", "--durations=5", "-m", "faults and not sample")
+TWO = ("-v", "-p", "tools.groups", "-n", "auto", "--maxprocesses=2")
+"""Each test has several processes of its own."""
 E2E = (pytest("e2e", "-v", "-m", "e2e"),)
 TEST = (
     *CHECK,
     FAULTS,
     pytest("contract", "-q", "-n", "auto", "-m", "contract"),
-    pytest("trainer", "-v", "-m", "trainer"),
+    pytest("trainer", *TWO, "-m", "trainer"),
     *E2E,
 )
 PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}

@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -20,8 +18,8 @@ EXAMPLES = launching.ROOT / "examples"
 def test_clicks_are_learnt_from_parquet_on_hdfs_with_the_table_on_two_servers(hadoop, tmp_path):
     write_log(tmp_path / "log.txt")
     clicks = hadoop.uri("/clicks")
-    command = [sys.executable, str(EXAMPLES / "ctr.py"), "--buckets=100", "convert", str(tmp_path / "log.txt"), clicks]
-    subprocess.run(command, check=True, capture_output=True, env={"PYTHONPATH": str(launching.ROOT / "trainer-image")})
+    converted = launching.run("ctr.py", "--buckets=100", "convert", str(tmp_path / "log.txt"), clicks, folder=EXAMPLES)
+    assert converted.code == 0, converted.output
 
     job = yaml.safe_load((EXAMPLES / "ctr-parameter-server.yaml").read_text())["spec"]
     size = {role: spec["replicas"] for role, spec in job["replicaSpecs"].items()}

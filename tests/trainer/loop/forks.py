@@ -1,7 +1,7 @@
 """Imports TensorFlow once and forks each program of a test: `python forks.py`, one JSON order a line on stdin.
 
-An order: {"program": path, "arguments": [...], "environment": {...}, "output": path}. The exit code is written to
-<output>.code when the program has ended; its pid is the line that is answered.
+An order: {"program": path, "arguments": [...], "environment": {...}, "directory": path, "output": path}. The exit code
+is written to <output>.code when the program has ended; its pid is the line that is answered.
 """
 
 import importlib
@@ -55,6 +55,7 @@ def _run(order: dict[str, Any]) -> None:
     for name in [name for name in os.environ if name.startswith(("DTJ_", "TEST_")) or name == "TF_CONFIG"]:
         del os.environ[name]
     os.environ.update(order["environment"])
+    os.chdir(order["directory"])
     sys.argv = [order["program"], *order["arguments"]]
     sys.path.insert(0, str(Path(order["program"]).parent))
     code = 0

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -84,15 +84,25 @@ class Nursery:
         )
         atexit.register(self.close)
 
-    def bear(self, program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> "Born":
+    def bear(
+        self,
+        program: Path,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        directory: Path | None = None,
+        output: Path | None = None,
+    ) -> "Born":
+        """Start `program` in `directory` (here unless said); what it prints goes into `output` (a file of ours)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        output = Path(self._folder.name) / f"{next(self._born)}"
+        output = output or Path(self._folder.name) / f"{next(self._born)}"
         output.touch()
         order = {
             "program": str(program),
             "arguments": arguments,
-            "environment": {"DTJ_THREADS": "1", **environment},
+            "environment": dict(environment),
+            "directory": str(directory or Path.cwd()),
             "output": str(output),
         }
         self._process.stdin.write(json.dumps(order) + "\n")
@@ -114,7 +124,7 @@ class Nursery:
 
 @dataclass(frozen=True)
 class Born:
-    """A running program."""
+    """A program that runs, or has ended; its methods are those of `subprocess.Popen`."""
 
     pid: int
     output: Path
@@ -124,6 +134,29 @@ class Born:
         """What it has printed so far."""
         return self.output.read_text(errors="replace")
 
+    def poll(self) -> int | None:
+        code = Path(f"{self.output}.code")
+        return int(code.read_text()) if code.exists() else None
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired([str(self.pid)], timeout)
+            time.sleep(0.01)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
 
 @cache
 def nursery() -> Nursery:
@@ -131,18 +164,16 @@ def nursery() -> Nursery:
 
 
 def start(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Born:
-    return nursery().bear(folder / program, arguments, environment or {})
+    return nursery().bear(folder / program, arguments, {"DTJ_THREADS": "1", **(environment or {})})
 
 
 def finish(born: Born) -> Ended:
-    code = Path(f"{born.output}.code")
-    deadline = time.monotonic() + SECONDS
-    while not code.exists():
-        if time.monotonic() > deadline:
-            os.kill(born.pid, signal.SIGKILL)
-            deadline += SECONDS
-        time.sleep(0.01)
-    return Ended(int(code.read_text()), born.said)
+    try:
+        code = born.wait(SECONDS)
+    except subprocess.TimeoutExpired:
+        born.kill()
+        code = born.wait(SECONDS)
+    return Ended(code, born.said)
 
 
 def run(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Ended:

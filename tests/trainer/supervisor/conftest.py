@@ -1,4 +1,8 @@
-"""Real `dtj-run` processes on loopback."""
+"""Real `dtj-run` processes on loopback.
+
+Those of `launch` are forks of one process that has imported TensorFlow (warm.py); those of `launch_anew` start as in a
+container, each its own Python with a zygote that imports.
+"""
 
 import json
 import os
@@ -9,15 +13,37 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.trainer.loop.launch import Born, nursery
+
 ROOT = Path(__file__).parents[3] / "trainer-image"
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 90.0
+
+Process = subprocess.Popen[bytes] | Born
+Start = Callable[[Sequence[str], dict[str, str], Path], Process]
+"""Arguments of `dtj-run`, environment, and the file for all that is printed → the process."""
+
+
+def anew(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Process:
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "dtj_trainer", *arguments],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=PROGRAMS,
+        )
+
+
+def warm(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Process:
+    program = Path(__file__).with_name("warm.py")
+    return nursery().bear(program, arguments, environment, directory=PROGRAMS, output=log)
 
 
 def free_port() -> int:
@@ -32,7 +58,7 @@ class Pod:
 
     folder: Path
     http: int
-    process: subprocess.Popen[bytes]
+    process: Process
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -93,6 +119,7 @@ class Launcher:
     """Starts pods, and ends what is left of them."""
 
     tmp_path: Path
+    begin: Start
     pods: list[Pod] = field(default_factory=list)
 
     def start(self, *arguments: str, environment: dict[str, str] | None = None, http: int | None = None) -> Pod:
@@ -100,21 +127,18 @@ class Launcher:
         folder.mkdir()
         port = http or free_port()
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("DTJ_", "TF_"))}
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dtj_trainer", "--port", str(port), *arguments],
-                env={
-                    **clean,
-                    "PYTHONPATH": str(ROOT),
-                    "TF_CPP_MIN_LOG_LEVEL": "2",
-                    "CUDA_VISIBLE_DEVICES": "-1",
-                    "DTJ_TERMINATION_LOG": str(folder / "termination"),
-                    **(environment or {}),
-                },
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=PROGRAMS,
-            )
+        process = self.begin(
+            ["--port", str(port), *arguments],
+            {
+                **clean,
+                "PYTHONPATH": str(ROOT),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+                "CUDA_VISIBLE_DEVICES": "-1",
+                "DTJ_TERMINATION_LOG": str(folder / "termination"),
+                **(environment or {}),
+            },
+            folder / "log",
+        )
         self.pods.append(Pod(folder, port, process))
         return self.pods[-1]
 
@@ -154,11 +178,18 @@ class Launcher:
             if pod.process.poll() is None:
                 pod.process.send_signal(signal.SIGCONT)
                 pod.process.kill()
-            pod.process.wait()
+            pod.wait()
 
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Launcher]:
-    launcher = Launcher(tmp_path)
+    launcher = Launcher(tmp_path, warm)
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture
+def launch_anew(tmp_path: Path) -> Iterator[Launcher]:
+    launcher = Launcher(tmp_path, anew)
     yield launcher
     launcher.close()

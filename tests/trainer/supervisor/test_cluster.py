@@ -32,9 +32,9 @@ def test_a_killed_worker_is_restarted_in_place_and_all_train_again(launch: Launc
     assert 'dtj_restarts_total{cause="peer-lost"} 1' in pods[1 - victim].get("/metrics")[1]
 
 
-def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(launch: Launcher, keras_2: Path):
+def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(launch_anew: Launcher, keras_2: Path):
     importing = {"PYTHONPATH": f"{ROOT}{os.pathsep}{keras_2}"}
-    pods = launch.cluster("keras_2.py", "20", environments=dict.fromkeys(range(2), importing))
+    pods = launch_anew.cluster("keras_2.py", "20", environments=dict.fromkeys(range(2), importing))
     trains(pods, 1)
     os.kill(pods[1].child(), signal.SIGKILL)
     trains(pods, 2)
@@ -117,14 +117,14 @@ def test_a_peer_of_another_job_is_not_joined(launch: Launcher):
     assert "another job" in pods[0].last_line
 
 
-def test_another_tensorflow_on_a_peer_ends_all(launch: Launcher, tmp_path: Path):
+def test_another_tensorflow_on_a_peer_ends_all(launch_anew: Launcher, tmp_path: Path):
     other = tmp_path / "other"
     for name in ("tensorflow", "tensorflow_cpu"):
         folder = other / f"{name}-2.20.0.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 2.20.0\n")
     root = str(Path(__file__).parents[3] / "trainer-image")
-    pods = launch.cluster("tutorial.py", "1", environments={1: {"PYTHONPATH": f"{root}:{other}"}})
+    pods = launch_anew.cluster("tutorial.py", "1", environments={1: {"PYTHONPATH": f"{root}:{other}"}})
     assert [pod.wait() for pod in pods] == [1, 1]
     assert {str(pod.termination()["class"]) for pod in pods} == {"preflight-failed"}
     assert "2.20.0" in pods[0].last_line

@@ -14,6 +14,12 @@ from tests.trainer.supervisor.conftest import Launcher, until
 pytestmark = pytest.mark.trainer
 
 
+@pytest.fixture
+def launch(launch_anew: Launcher) -> Launcher:
+    """As in a container: what the supervisor is before its zygote has imported anything is part of it."""
+    return launch_anew
+
+
 def script(folder: Path, text: str) -> str:
     path = folder / "program.py"
     path.write_text(text)
