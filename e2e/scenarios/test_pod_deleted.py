@@ -8,7 +8,7 @@ pytestmark = pytest.mark.e2e
 
 
 def test_worker_pod_deleted_is_replaced_and_all_train_again(place: Place, record_property: Record) -> None:
-    job, variation = place.run(epochs=16)
+    job, variation = place.run(epochs=6)
     seconds = []
     with place.watch(job) as watcher:
         training(watcher, 2, step=100)
