@@ -94,9 +94,9 @@ def test_validation_parts_are_everything_once():
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 30))), st.integers(1, 20))
-def test_chunks_keep_order_and_passes(windows, least):
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 30))), st.integers(1, 20), st.integers(0, 20))
+def test_gathered_positions_keep_order_and_passes(windows, least, more):
     windows = [(number, np.arange(length)) for number, length in sorted(windows, key=lambda each: each[0])]
-    chunks = list(gathered(iter(windows), least))
-    assert [(n, p) for n, chunk in chunks for p in chunk] == [(n, p) for n, window in windows for p in window]
-    assert all(len(chunk) < 2 * least for _, chunk in chunks)
+    found = list(gathered(iter(windows), least, least + more))
+    assert [(n, p) for n, each in found for p in each] == [(n, p) for n, window in windows for p in window]
+    assert all(len(each) <= least + more for _, each in found)

@@ -1,5 +1,6 @@
 """Files as blocks of examples, and the one sentence for whatever is wrong with them."""
 
+import itertools
 import pickle
 import socket
 
@@ -10,7 +11,8 @@ from pyarrow import csv, parquet
 
 from dtj_trainer import data
 from dtj_trainer.data import files, records, text, webhdfs
-from dtj_trainer.data.read_ahead import Places, chunks
+from dtj_trainer.data.places import Places
+from dtj_trainer.data.read_ahead import chunks
 from dtj_trainer.errors import PreflightFailed
 from tests.trainer.data import tfrecords
 
@@ -90,6 +92,17 @@ def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path)
     read = list(chunks(source, places, iter([(0, np.arange(10, 95))]), keep=False))
     assert [(chunk["id"][0], chunk["id"][-1]) for chunk in read] == [(10, 29), (30, 59), (60, 89), (90, 94)]
     assert all(chunk["id"].base is not None for chunk in read)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_no_more_than_a_few_passes_over_a_small_table_are_looked_up_before_the_first_examples_come(tmp_path, keep):
+    parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
+    source = data.parquet(tmp_path, columns=["id"])
+    places = Places([block.rows for block in source.blocks], 1, mixed=True, same_each_pass=keep)
+    passes = itertools.count()
+    found = chunks(source, places, ((number, np.arange(100)[::-1]) for number in passes), keep=keep)
+    assert len(next(found)["id"]) == 100
+    assert next(passes) <= 4
 
 
 def test_a_uri_is_read_through_fsspec():

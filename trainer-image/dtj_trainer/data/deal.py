@@ -61,7 +61,7 @@ class Order:
         return (next(self.windows(line, read, *key)), *whole) if opened else whole
 
 
-PLAIN_WINDOW = 8_192
+PLAIN_WINDOW = 65_536
 """Positions that are looked up at once where nothing is shuffled."""
 
 
@@ -160,8 +160,8 @@ def flat(line: Line) -> Positions:
     return spans[0] if len(spans) == 1 else np.concatenate(spans) if spans else np.empty(0, np.int64)
 
 
-def gathered(found: Iterable[tuple[int, Positions]], least: int) -> Iterator[tuple[int, Positions]]:
-    """Small windows of a pass put together, large ones cut, into chunks of about `least` positions."""
+def gathered(found: Iterable[tuple[int, Positions]], least: int, most: int) -> Iterator[tuple[int, Positions]]:
+    """Small windows of a pass put together, until they are `least` positions; large ones cut into at most `most`."""
     held: list[Positions] = []
     of = 0
     for number, positions in found:
@@ -172,7 +172,7 @@ def gathered(found: Iterable[tuple[int, Positions]], least: int) -> Iterator[tup
         held.append(positions)
         if sum(map(len, held)) >= least:
             whole = np.concatenate(held)
-            for piece in np.array_split(whole, len(whole) // least):
+            for piece in np.array_split(whole, -(-len(whole) // most)):
                 yield of, piece
             held = []
     if held:

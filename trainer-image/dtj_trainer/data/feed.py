@@ -33,9 +33,15 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
     """Check the batch sizes against data and replicas.
 
     Raises:
-        PreflightFailed: missing, both given, or not divisible by the replicas.
+        PreflightFailed: missing, both given, given for data that has its batches, or not divisible by the replicas.
     """
     if not isinstance(data, Pipeline):
+        if global_batch_size is not None or per_replica_batch_size is not None:
+            name = "per_replica_batch_size" if global_batch_size is None else "global_batch_size"
+            raise PreflightFailed(
+                f"{name}= is for a dtj.data.Pipeline, and a tf.data.Dataset has its batches already; leave it out, or "
+                "give a Pipeline"
+            )
         total = _static_batch(data)
         if total is not None:
             _divisible(total, session.replicas)
@@ -102,9 +108,10 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
     return _every_nth(found, session) if found is data else found
 
 
-def epoch_steps(data: Any, sizes: Batches, accumulate: int, given: int | None) -> int | None:
-    """Updates in one pass over the data, where its size is known. A Dataset that has to be read for that, which may
-    never end, is read only where no number of steps is `given` in its place.
+def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given: int | None) -> int | None:
+    """Updates in one pass over the data, where its size is known. A Dataset that does not know its length, or which of
+    its batches divide, is read for that only where no number of steps is `given`: with one, a last batch that is left
+    out may count.
     """
     if isinstance(data, Pipeline):
         if data.size is None or not sizes.total:
@@ -115,10 +122,16 @@ def epoch_steps(data: Any, sizes: Batches, accumulate: int, given: int | None) -
     cardinality = int(data.cardinality())
     if cardinality == INFINITE or (cardinality == UNKNOWN and given is not None):
         return None
-    if cardinality == UNKNOWN:
+    if given is None and (cardinality == UNKNOWN or (replicas > 1 and _static_batch(data) is None)):
         import tensorflow as tf
 
-        cardinality = int(data.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+        for first in data.take(1):
+            _divisible(int(_length(first)), replicas)
+
+        def counted(count: Any, *batch: Any) -> Any:
+            return count + tf.cast(_length(batch) % replicas == 0, tf.int64)
+
+        cardinality = int(data.reduce(tf.constant(0, tf.int64), counted))
     if cardinality == 0:
         raise PreflightFailed("the dataset is empty; check its files and filters")
     return cardinality // accumulate

@@ -1,72 +1,33 @@
 """Blocks of a table, read by threads before they are needed, and taken apart into chunks of examples."""
 
+import math
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dtj_trainer.data.deal import Positions, gathered
+from dtj_trainer.data.places import Mixed, Picked, Places, Rows
 from dtj_trainer.data.table import Table
 
-CHUNK, CHUNK_BYTES = 16_384, 16 << 20
-"""Examples that are looked up at once, about, and bytes; whichever is less. What is gathered is to stay in a
-processor's cache until TensorFlow takes it.
+CHUNK, CHUNK_BYTES = 65_536, 16 << 20
+"""Examples that are taken at once, about, and bytes; whichever is less."""
+PART = 8_192
+"""Examples that are looked up and gathered at once, at least: column by column, so that what a column is gathered
+from stays in a processor's cache meanwhile.
 """
 THREADS = 2
 BYTES_AHEAD = 256 << 20
 """Blocks that may wait in memory beside the one being read from; of larger ones, one waits."""
 BLOCKS_AHEAD = 4
-CHUNKS_AHEAD = 256
+CHUNKS_AHEAD = 64
+PASSES_AHEAD = 2
+"""What is this far ahead needs no block that nothing nearer needs."""
 
-
-class Places:
-    """Where the positions of a pass are: its blocks stand one after the other, in an order of its own if `mixed`."""
-
-    def __init__(self, rows: Sequence[int], seed: int, *, mixed: bool, same_each_pass: bool) -> None:
-        self._rows = np.array(rows, np.int64)
-        self._seed = seed
-        self._mixed, self._same = mixed, same_each_pass
-        self._known: dict[int, tuple[Any, Any]] = {}
-
-    def find(self, number: int, positions: Positions) -> "list[_Chunk]":
-        """The examples at `positions` on the line of pass `number`: at once, or block by block where they follow one
-        another, because then nothing has to be gathered.
-        """
-        order, starts = self._pass(0 if self._same or not self._mixed else number)
-        first, last = np.searchsorted(starts, [positions.min(), positions.max()], side="right") - 1
-        if _follow_one_another(positions):
-            begin, end = int(positions[0]), int(positions[-1]) + 1
-            spans = [(int(starts[n]), int(self._rows[order[n]]), int(order[n])) for n in range(first, last + 1)]
-            return [_Chunk(None, slice(max(begin - s, 0), min(end - s, rows)), [block]) for s, rows, block in spans]
-        if first == last:
-            return [_Chunk(None, positions - starts[first], [int(order[first])])]
-        which = np.searchsorted(starts[first : last + 1], positions, side="right") - 1 + first
-        blocks = order[which]
-        return [_Chunk(blocks, positions - starts[which], np.flatnonzero(np.bincount(blocks)).tolist())]
-
-    def _pass(self, number: int) -> tuple[Any, Any]:
-        if number not in self._known:
-            blocks = len(self._rows)
-            order = np.arange(blocks)
-            if self._mixed:
-                order = np.random.default_rng([self._seed, number]).permutation(blocks)
-            rows = self._rows[order]
-            self._known = {number: (order, np.cumsum(rows) - rows)}
-        return self._known[number]
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Examples: block and row of each, and which blocks these are."""
-
-    blocks: Any
-    """None where it is one block."""
-    rows: Any
-    """Numbers, or a slice of one block."""
-    needs: list[int]
+_Chunk: TypeAlias = Sequence[Rows | Mixed]
 
 
 def chunks(
@@ -79,21 +40,39 @@ def chunks(
     shelf = _Shelf(table, keep=keep)
     ahead: deque[_Chunk] = deque()
     row = max(1, sum(block.size for block in table.blocks) // max(1, table.size))
-    length = max(1, min(CHUNK, CHUNK_BYTES // row))
+    length = max(1, min(CHUNK, CHUNK_BYTES // row, table.size))
+    parts = chain.from_iterable(
+        places.find(number, positions) for number, positions in gathered(found, min(PART, length), length)
+    )
     try:
-        for number, positions in gathered(found, length):
-            for chunk in places.find(number, positions):
-                ahead.append(chunk)
-                shelf.fetch(chunk.needs)
-                if len(ahead) < CHUNKS_AHEAD and not shelf.is_full(ahead[0].needs):
-                    continue
-                yield _take(ahead[0], shelf)
-                ahead.popleft()
-                shelf.clear(ahead)
+        for chunk in _joined(parts, length):
+            ahead.append(chunk)
+            shelf.fetch(chunk)
+            far = len(ahead) >= CHUNKS_AHEAD or sum(map(_examples, ahead)) >= PASSES_AHEAD * table.size
+            if not far and not shelf.is_full(ahead[0]):
+                continue
+            yield _take(ahead[0], shelf)
+            ahead.popleft()
+            shelf.clear(ahead)
         while ahead:
             yield _take(ahead.popleft(), shelf)
     finally:
         shelf.close()
+
+
+def _joined(parts: Iterable[Rows | Mixed], length: int) -> Iterator[_Chunk]:
+    """Rows that lie together as they are; what has to be gathered in chunks of about `length` examples."""
+    held: list[Mixed] = []
+    for part in parts:
+        if isinstance(part, Mixed):
+            held.append(part)
+        if held and (isinstance(part, Rows) or _examples(held) >= length):
+            yield held
+            held = []
+        if isinstance(part, Rows):
+            yield (part,)
+    if held:
+        yield held
 
 
 class _Shelf:
@@ -105,25 +84,26 @@ class _Shelf:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="dtj-data")
         self._held: dict[int, Future[Mapping[str, Any]]] = {}
 
-    def fetch(self, blocks: Sequence[int]) -> None:
-        for block in blocks:
+    def fetch(self, chunk: _Chunk) -> None:
+        for block in _needs([chunk]):
             if block not in self._held:
                 self._held[block] = self._pool.submit(self._table.read, self._table.blocks[block])
 
     def get(self, block: int) -> Mapping[str, Any]:
         return self._held[block].result()
 
-    def is_full(self, in_use: Sequence[int]) -> bool:
+    def is_full(self, in_use: _Chunk) -> bool:
+        used = _needs([in_use])
         waiting = [
-            block for block, future in self._held.items() if block not in in_use and not (self._keep and future.done())
+            block for block, future in self._held.items() if block not in used and not (self._keep and future.done())
         ]
         return len(waiting) >= BLOCKS_AHEAD or sum(self._table.blocks[b].size for b in waiting) >= BYTES_AHEAD
 
-    def clear(self, ahead: "deque[_Chunk]") -> None:
+    def clear(self, ahead: Iterable[_Chunk]) -> None:
         """Let go of blocks that no chunk ahead needs."""
         if self._keep:
             return
-        needed = {block for chunk in ahead for block in chunk.needs}
+        needed = _needs(ahead)
         for block in [block for block in self._held if block not in needed]:
             del self._held[block]
 
@@ -131,21 +111,44 @@ class _Shelf:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _needs(chunks: Iterable[_Chunk]) -> dict[int, None]:
+    """Blocks, in the order in which they are needed."""
+    return dict.fromkeys(block for chunk in chunks for part in chunk for block in part.blocks)
+
+
+def _examples(chunk: _Chunk) -> int:
+    return sum(part.examples for part in chunk)
+
+
 def _take(chunk: _Chunk, shelf: _Shelf) -> Mapping[str, Any]:
-    if chunk.blocks is None:
-        block, rows = shelf.get(chunk.needs[0]), chunk.rows
-        if isinstance(rows, slice):
-            return {name: column[rows] for name, column in block.items()}
-        return {name: column.take(rows, axis=0) for name, column in block.items()}
-    taken: dict[str, Any] = {}
-    for number in chunk.needs:
-        where = np.flatnonzero(chunk.blocks == number)
-        for name, column in shelf.get(number).items():
-            if name not in taken:
-                taken[name] = np.empty((len(chunk.rows), *column.shape[1:]), column.dtype)
-            taken[name][where] = column.take(chunk.rows[where], axis=0)
+    first = chunk[0]
+    if isinstance(first, Rows):
+        return {name: column[first.begin : first.end] for name, column in shelf.get(first.block).items()}
+    mixed = [part for part in chunk if isinstance(part, Mixed)]
+    examples = _examples(mixed)
+    columns = shelf.get(first.blocks[0])
+    taken = {name: _aligned((examples, *column.shape[1:]), column.dtype) for name, column in columns.items()}
+    start = 0
+    for part in mixed:
+        for picked in part.picked:
+            for name, column in shelf.get(picked.block).items():
+                _gather(column, picked, taken[name][start : start + part.examples])
+        start += part.examples
     return taken
 
 
-def _follow_one_another(positions: Positions) -> bool:
-    return bool(positions[-1] - positions[0] == len(positions) - 1 and (np.diff(positions) == 1).all())
+def _gather(column: Any, picked: Picked, into: Any) -> None:
+    near = column[picked.begin :]
+    if isinstance(picked.places, slice):
+        near.take(picked.rows, axis=0, out=into, mode="clip")  # to raise, it would go through a copy
+    else:
+        into[picked.places] = near[picked.rows]
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """An empty array in memory of Arrow's, which starts where TensorFlow needs it to take it without copying."""
+    if dtype.hasobject:
+        return np.empty(shape, dtype)
+    import pyarrow as pa
+
+    return np.frombuffer(pa.allocate_buffer(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)

@@ -7,10 +7,12 @@ know travels in the graph, pickled: TensorFlow's servers trust who speaks to the
 
 import atexit
 import itertools
+import mmap
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Generator
 from typing import Any
 
 from dtj_trainer.data.reading import Batches, Chunks, Reading
@@ -21,14 +23,22 @@ CHUNKS_WAITING = 2
 AUTOTUNE = -1
 END_SECONDS = 2.0
 """How long the end of a program waits for a piece that is being read."""
+STILL_SECONDS = 0.1
+"""Without a call TensorFlow has filled its buffers: taking a piece apart takes it some milliseconds."""
 
 
 def batches(reading: Reading, *, drop_remainder: bool) -> Any:
     """A tf.data.Dataset of batches of `reading.share.batch` examples, for a table that takes batches."""
-    work = Batches(reading, drop_remainder)
+    import tensorflow as tf
+
     names = list(reading.table.signature())
-    found = _handed_over(work, lambda *columns: reading.table.example(dict(zip(names, columns, strict=True))))
-    return found.unbatch() if work.together > 1 else found
+    work = Batches(reading, drop_remainder)
+
+    def one_by_one(*columns: Any) -> Any:
+        found = reading.table.example(dict(zip(names, columns, strict=True)))
+        return tf.data.Dataset.from_tensor_slices(found)  # parts of the columns, where unbatch() would copy them
+
+    return _handed_over(work).flat_map(_plain(one_by_one))
 
 
 def examples(reading: Reading) -> Any:
@@ -40,12 +50,12 @@ def examples(reading: Reading) -> Any:
         chunk = dict(zip(names, columns, strict=True))
         return table.example(chunk) if table.takes_batches else chunk
 
-    found = _handed_over(Chunks(reading), named).prefetch(CHUNKS_WAITING).unbatch()
+    found = _handed_over(Chunks(reading)).map(_plain(named)).prefetch(CHUNKS_WAITING).unbatch()
     return found if table.takes_batches else found.map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
 
 
-def _handed_over(work: Batches | Chunks, form: Callable[..., Any]) -> Any:
-    """A tf.data.Dataset of what `form` makes of the pieces of `work`."""
+def _handed_over(work: Batches | Chunks) -> Any:
+    """A tf.data.Dataset of the pieces of `work`, as tuples of columns."""
     import tensorflow as tf
 
     register()
@@ -62,11 +72,9 @@ def _handed_over(work: Batches | Chunks, form: Callable[..., Any]) -> Any:
 
     def opened(order: Any) -> Any:
         (handle,) = tf.raw_ops.PyFunc(input=[order], token=OPEN, Tout=[tf.int64])
-        handle.set_shape([])
-        handles = tf.data.Dataset.from_tensors(handle).repeat()
-        if work.reading.repeat:
-            return handles.map(_plain(lambda each: form(*following(each))))
-        return handles.map(_plain(following)).take_while(_plain(some)).map(_plain(form))
+        handle.set_shape([1])
+        pieces = tf.data.Dataset.from_tensors(handle).repeat().map(_plain(following))
+        return pieces if work.reading.repeat else pieces.take_while(_plain(some))
 
     return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(work))).flat_map(_plain(opened))
 
@@ -82,15 +90,26 @@ def register() -> None:
     """Make the functions known to TensorFlow in this process; a server calls it before it serves."""
     from tensorflow.python.ops import script_ops
 
-    script_ops._py_funcs._funcs.update({OPEN: _open, NEXT: _next})  # noqa: SLF001 - public functions choose the name
+    class AsTheyAre(script_ops.EagerFunc):
+        """A function whose arrays the op gets as they are. For others TensorFlow 2.21 first makes sure of each that it
+        is one, and parses the version of NumPy for that: 0.1 ms a column.
+        """
+
+        def __call__(self, _device: Any, _token: Any, args: Any) -> Any:
+            return self._func(*args)
+
+    _functions.update({OPEN: _open, NEXT: AsTheyAre(_next, None, is_grad_func=False)})
+    script_ops._py_funcs._funcs.update(_functions)  # noqa: SLF001 - public functions choose the name
 
 
-_open_works: dict[int, tuple[Batches | Chunks, Iterator[list[Any]]]] = {}
+_functions: dict[str, Any] = {}
+"""TensorFlow holds them weakly."""
+_open_works: dict[int, tuple[Batches | Chunks, Generator[list[Any], None, None]]] = {}
 _numbers = itertools.count()
 _lock = threading.Lock()
 _ending = threading.Event()
-_running = 0
-"""Calls of `_next` that have not returned."""
+_running = _calls = 0
+"""Calls of `_next`: those that have not returned, and all there were."""
 
 
 def _end() -> None:
@@ -101,8 +120,9 @@ def _end() -> None:
     _ending.set()
     deadline = time.monotonic() + END_SECONDS
     while _open_works and time.monotonic() < deadline:
-        time.sleep(0.02)
-        if not _running:
+        before = _calls
+        time.sleep(STILL_SECONDS)
+        if not _running and _calls == before:
             return
 
 
@@ -110,31 +130,43 @@ atexit.register(_end)
 
 
 def _open(order: bytes) -> Any:
+    """The number of a reading that begins. It lies in memory which TensorFlow takes as it is and lets go of with the
+    iterator; that it tells us when this happens costs no call, which could wait for the thread that it is made in.
+    """
     import numpy as np
 
     work: Batches | Chunks = pickle.loads(order)  # noqa: S301 - from a graph of this job
     with _lock:
         number = next(_numbers)
     _open_works[number] = (work, work.pieces())
-    return np.int64(number)
+    memory = mmap.mmap(-1, mmap.PAGESIZE)
+    weakref.finalize(memory, _let_go, number).atexit = False
+    handle = np.frombuffer(memory, np.int64, 1)
+    handle[0] = number
+    return handle
+
+
+def _let_go(number: int) -> None:
+    """Nobody reads on: neither blocks nor threads are needed."""
+    _, pieces = _open_works.pop(number)
+    pieces.close()
 
 
 def _next(handle: Any) -> Any:
     """The next piece; without examples at the end."""
     import numpy as np
 
-    global _running  # noqa: PLW0603 - what `_end` waits for
-    if _ending.is_set():
-        raise RuntimeError("the program ends")
-    work, pieces = _open_works[int(handle)]
+    global _running, _calls  # noqa: PLW0603 - what `_end` waits for
     with _lock:
+        _calls += 1
         _running += 1
     try:
-        piece = next(pieces, None)
+        if _ending.is_set():
+            raise RuntimeError("the program ends")
+        work, pieces = _open_works[int(handle[0])]
+        return next(pieces, None) or [
+            np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()
+        ]
     finally:
         with _lock:
             _running -= 1
-    if piece is not None:
-        return piece
-    del _open_works[int(handle)]
-    return [np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()]

@@ -1,11 +1,12 @@
 """What one process reads of a table, in which order, and in which form TensorFlow gets it."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import assembly, deal, read_ahead
 from dtj_trainer.data.assembly import Chunk
+from dtj_trainer.data.places import Places
 from dtj_trainer.data.share import Share
 from dtj_trainer.data.table import Table
 
@@ -27,7 +28,7 @@ class Reading:
     def chunks(self) -> Iterator[Chunk]:
         rows = [block.rows for block in self.table.blocks]
         mixed = bool(self.order.window) and not self.once
-        places = read_ahead.Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
+        places = Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
         return read_ahead.chunks(self.table, places, self._positions(), keep=self.keep)
 
     def _positions(self) -> Iterator[tuple[int, deal.Positions]]:
@@ -47,35 +48,28 @@ class Chunks:
         """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
         return list(self.reading.table.signature().values())
 
-    def pieces(self) -> Iterator[list[Any]]:
+    def pieces(self) -> Generator[list[Any], None, None]:
         names = list(self.reading.table.signature())
-        return ([chunk[name] for name in names] for chunk in self.reading.chunks())
+        for chunk in self.reading.chunks():
+            yield [chunk[name] for name in names]
 
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Some batches at once, in an array for each column; see `assembly`."""
+    """Some batches at once, in an array for each column: a call into Python costs as much as thousands of examples."""
 
     reading: Reading
     drop_remainder: bool
-
-    @property
-    def together(self) -> int:
-        """How many at once."""
-        table = self.reading.table
-        row = sum(block.size for block in table.blocks) // max(1, table.size)
-        return assembly.at_once(self.reading.share.batch, row)
 
     def specs(self) -> list[Any]:
         """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
         import tensorflow as tf
 
-        several = [None] if self.together > 1 else []
         size = self.reading.share.batch if self.drop_remainder else None
         found = self.reading.table.signature().values()
-        return [tf.TensorSpec([*several, size, *spec.shape[1:]], spec.dtype) for spec in found]
+        return [tf.TensorSpec([None, size, *spec.shape[1:]], spec.dtype) for spec in found]
 
-    def pieces(self) -> Iterator[list[Any]]:
+    def pieces(self) -> Generator[list[Any], None, None]:
         names = list(self.reading.table.signature())
         ordered = ({name: chunk[name] for name in names} for chunk in self.reading.chunks())
-        return assembly.assembled(ordered, self.reading.share.batch, self.together, drop_remainder=self.drop_remainder)
+        return assembly.assembled(ordered, self.reading.share.batch, drop_remainder=self.drop_remainder)

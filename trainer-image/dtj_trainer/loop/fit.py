@@ -63,7 +63,8 @@ def fit(
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)
-        ends = length(epochs, steps, steps_per_epoch, feed.epoch_steps(data, sizes, accumulate, given))
+        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given)
+        ends = length(epochs, steps, steps_per_epoch, known)
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
         learning_rate.scale(

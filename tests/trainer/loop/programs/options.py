@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -124,9 +125,17 @@ told["endless"] = ended.metrics["loss"]
 once = dtj.data.Pipeline(dtj.data.numpy(x, y), repeat=False)
 uneven = tf.data.Dataset.from_tensor_slices((x, y)).batch(33)
 single = tf.data.Dataset.from_tensor_slices((x, y[:, 0]))
-for name, data, size in (("uneven", uneven, None), ("too_short", once, 24), ("single", single, None)):
+odd = tf.data.Dataset.from_tensor_slices((x, y)).take(83).batch(24)  # 11 examples are left
+tried: dict[str, tuple[object, dict[str, Any]]] = {
+    "uneven": (uneven, {}),
+    "odd": (odd, {}),
+    "too_short": (once, {"global_batch_size": 24}),
+    "single": (single, {}),
+    "sized": (odd, {"per_replica_batch_size": 12}),
+}
+for name, (data, sizes) in tried.items():
     try:
-        told[name] = dtj.fit(compiled(), data, epochs=2, global_batch_size=size).step
+        told[name] = dtj.fit(compiled(), data, epochs=2, **sizes).step
     except Exception as refusal:  # noqa: BLE001 - told to the test
         told[name] = f"{type(refusal).__name__}: {refusal}"
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
