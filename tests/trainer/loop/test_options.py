@@ -34,10 +34,11 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     refused = "PreflightFailed: a global batch of 33 cannot be divided among 2 replicas; use 32 or 34"
     assert said["uneven"] == (refused if devices == 2 else 16)
     assert said["odd"] == {1: 8, 2: 6}[devices]
-    assert said["sized"] == (
-        "PreflightFailed: per_replica_batch_size= is for a dtj.data.Pipeline, and a tf.data.Dataset has its batches "
-        "already; leave it out, or give a Pipeline"
+    differs = (
+        "PreflightFailed: per_replica_batch_size=12 makes global batches of 12, and those of the tf.data.Dataset have "
+        "24; leave it out, or batch the Dataset so"
     )
+    assert said["sized"] == {1: differs, 2: 6}[devices]
     assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
     refused = "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"

@@ -33,18 +33,14 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
     """Check the batch sizes against data and replicas.
 
     Raises:
-        PreflightFailed: missing, both given, given for data that has its batches, or not divisible by the replicas.
+        PreflightFailed: missing, both given, not divisible by the replicas, or another than a Dataset's batches have.
     """
     if not isinstance(data, Pipeline):
-        if global_batch_size is not None or per_replica_batch_size is not None:
-            name = "per_replica_batch_size" if global_batch_size is None else "global_batch_size"
-            raise PreflightFailed(
-                f"{name}= is for a dtj.data.Pipeline, and a tf.data.Dataset has its batches already; leave it out, or "
-                "give a Pipeline"
-            )
         total = _static_batch(data)
         if total is not None:
             _divisible(total, session.replicas)
+        if is_dataset(data):
+            _agree(data, session.replicas, global_batch_size, per_replica_batch_size)
         return Batches(total if is_dataset(data) else None, None)
     if (global_batch_size is None) == (per_replica_batch_size is None):
         raise PreflightFailed(
@@ -299,6 +295,21 @@ def _static_batch(data: Any) -> int | None:
     if not shapes or shapes[0].rank is None:
         return None
     return None if shapes[0][0] is None else int(shapes[0][0])
+
+
+def _agree(data: Any, replicas: int, global_batch_size: int | None, per_replica_batch_size: int | None) -> None:
+    """A Dataset has its batches; a size beside it, which scales the learning rate, has to be theirs."""
+    sizes = {"global_batch_size": (global_batch_size, 1), "per_replica_batch_size": (per_replica_batch_size, replicas)}
+    for name, (size, times) in sizes.items():
+        if size is None:
+            continue
+        for first in data.take(1):
+            found = int(_length(first))
+            if found != size * times:
+                raise PreflightFailed(
+                    f"{name}={size} makes global batches of {size * times}, and those of the tf.data.Dataset have "
+                    f"{found}; leave it out, or batch the Dataset so"
+                )
 
 
 def _divisible(total: int, replicas: int) -> None:
