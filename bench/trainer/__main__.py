@@ -15,6 +15,7 @@ from typing import Any
 
 from bench.machine import machine
 from bench.trainer import kills, overhead
+from dtj_trainer.run import KEEP_MEMORY
 from e2e.cluster.plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +46,8 @@ def loop(case: str, devices: int) -> dict[str, Any]:
 
 
 def parquet() -> dict[str, Any]:
-    return dict(json.loads(said(["bench.trainer.parquet"], os.environ)))
+    """With the memory settings of `dtj-run`, which training has too; pyarrow's allocator is not glibc's."""
+    return dict(json.loads(said(["bench.trainer.parquet"], {**KEEP_MEMORY, **os.environ})))
 
 
 def said(module: list[str], environment: Mapping[str, str]) -> str:
