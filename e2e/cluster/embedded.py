@@ -117,7 +117,7 @@ class EmbeddedCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator; its standard output."""
-        return plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
+        return plane.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def load_image(self, archive: Path, ref: str) -> None:
         """Import into every node at once; nodes that have it already are passed over."""

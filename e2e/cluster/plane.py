@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -82,7 +83,7 @@ class Plane:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator; its standard output."""
-        return kubectl(self.kubeconfig, *arguments, stdin=stdin)
+        return kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def start_controllers(self, chosen: str) -> None:
         """Start kube-controller-manager with these controllers, as its flag of that name takes them.
@@ -125,10 +126,15 @@ def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple
         yield running
 
 
-def kubectl(config: Path, *arguments: str, stdin: str | None = None) -> str:
-    """Run kubectl with that kubeconfig; its standard output, or ClusterError with its own words."""
+def kubectl(config: Path, *arguments: str, stdin: str | None = None, cache: Path | None = None) -> str:
+    """Run kubectl with that kubeconfig; its standard output, or ClusterError with its own words.
+
+    `cache` is where it keeps what it knows of the server. The usual place knows a server by its address, at which many
+    planes are in turn.
+    """
     command = [str(binaries.path("kubectl")), f"--kubeconfig={config}", *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    env = os.environ | ({"KUBECACHEDIR": str(cache)} if cache else {})
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout

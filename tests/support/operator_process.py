@@ -55,7 +55,7 @@ class OperatorProcess:
         """Why it ended, when it was not told to."""
         self._clock = clock
         self._settings = settings
-        self._killed = False
+        self._killed = self._over = False
         self._loop = FastLoop(clock.speed, clock.elapsed)
         self._stop = asyncio.Event()
         self._ready = threading.Event()
@@ -70,7 +70,7 @@ class OperatorProcess:
         """`kill -9`: at once, without waiting, from any thread."""
         self._killed = True
         self.server.bury(self.token)
-        self._from_outside(self._cancel_everything)
+        self._from_outside(self._fall)
 
     def terminate(self) -> None:
         """SIGTERM: finish what has begun, then end."""
@@ -101,6 +101,10 @@ class OperatorProcess:
         with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
             self._loop.call_soon_threadsafe(act)  # type: ignore[arg-type]
 
+    def _fall(self) -> None:
+        if not self._over:  # what winds the loop up is not the operator's
+            self._cancel_everything()
+
     def _cancel_everything(self) -> None:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
@@ -114,6 +118,7 @@ class OperatorProcess:
         except BaseException as error:  # noqa: BLE001 - handed to whoever asks
             self.error = None if self._killed else error
         finally:
+            self._over = True
             self._ready.set()
             self._cancel_everything()
             left = asyncio.all_tasks(self._loop)

@@ -1,11 +1,12 @@
 """The words of `python -m e2e.cluster`."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from e2e.cluster import __main__ as command
-from e2e.cluster import binaries
+from e2e.cluster import binaries, plane
 
 
 def test_every_program_that_is_named_is_built_also_behind_kubectl(monkeypatch: pytest.MonkeyPatch):
@@ -20,4 +21,16 @@ def test_what_stands_behind_the_command_kubectl_is_kubectls():
         ["--name", "x"],
         ["kubectl"],
         ["get", "pods", "--all", "kubectl"],
+    )
+
+
+def test_kubectl_keeps_what_it_knows_of_a_server_apart_from_what_it_knew_of_its_predecessor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    program = tmp_path / "kubectl"
+    program.write_text('#!/bin/sh\necho "$KUBECACHEDIR"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(binaries, "path", lambda name: tmp_path / name)
+    assert plane.kubectl(tmp_path / "kubeconfig", "get", "pods", cache=tmp_path / "known").strip() == str(
+        tmp_path / "known"
     )
