@@ -164,7 +164,10 @@ def _next(handle: Any) -> Any:
         if _ending.is_set():
             raise RuntimeError("the program ends")
         work, pieces = _open_works[int(handle[0])]
-        return next(pieces, None) or [
+        piece = next(pieces, None)
+        if piece is None and work.reading.repeat:
+            raise RuntimeError("the reading has failed")  # and nobody may ask for ever for a piece with examples
+        return piece or [
             np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()
         ]
     finally:
