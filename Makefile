@@ -1,7 +1,9 @@
 # The verbs of the project. `make help` lists them; each makes what it needs first and keeps it in the cache.
 
 SHELL := /bin/sh
-PYTHON ?= python3.11
+# Debian's own Python, if it can make environments: the images have it too, and it is compiled with profiles. What stands
+# first on the PATH often is not, and needs a fifth longer for everything.
+PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip, venv' 2>/dev/null && echo /usr/bin/python3.11 || echo python3.11)
 export PYTHONPATH := operator:trainer-image:client:.
 .DEFAULT_GOAL := help
 
