@@ -12,6 +12,9 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
+    "e2e/scenarios/": "the cluster under the scenarios",
+    "e2e/test_cluster.py": "clusters of their own",
+    "tests/contract/": "API servers with all that belongs to them",
     "tests/trainer/data/test_stores.py": "HDFS and buckets",
     "tests/trainer/examples/test_ctr.py": "HDFS and buckets",
     "tests/trainer/loop/test_equality.py": "what one device trains",

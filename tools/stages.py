@@ -75,13 +75,14 @@ CHECK = (
     pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
 )
 FAULTS = pytest("faults", "-q", "-n", "auto", "--durations=5", "-m", "faults and not sample")
-TWO = ("-v", "-p", "tools.groups", "-n", "auto", "--maxprocesses=2")
+GROUPED = ("-p", "tools.groups", "-n", "auto")
+TWO = ("-v", *GROUPED, "--maxprocesses=2")
 """Each test has several processes of its own."""
-E2E = (pytest("e2e", "-v", "-m", "e2e"),)
+E2E = (pytest("e2e", *TWO, "-m", "e2e"),)
 TEST = (
     *CHECK,
     FAULTS,
-    pytest("contract", "-q", "-n", "auto", "-m", "contract"),
+    pytest("contract", "-q", *GROUPED, "--durations=5", "-m", "contract"),
     pytest("trainer", *TWO, "-m", "trainer"),
     *E2E,
 )

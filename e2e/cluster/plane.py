@@ -103,16 +103,15 @@ class Plane:
 
 
 @contextmanager
-def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()) -> Iterator[Plane]:
+def plane(*, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()) -> Iterator[Plane]:
     """An API server on free loopback ports, ready to serve; everything is gone afterwards.
 
-    `controllers` adds kube-controller-manager (garbage collection, namespaces).
-    `fake_nodes` adds that, kube-scheduler, kwok, and so many nodes whose pods run
-    without containers.
+    `fake_nodes` adds kube-controller-manager (garbage collection, namespaces),
+    kube-scheduler, kwok, and so many nodes whose pods run without containers.
     """
-    whole = controllers or fake_nodes > 0
-    names = binaries.PLANE + (("kube-controller-manager",) if whole else ())
-    programs = binaries.ensure(*names, *(("kube-scheduler", "kwok") if fake_nodes else ()))
+    whole = fake_nodes > 0
+    more = ("kube-controller-manager", "kube-scheduler", "kwok") if whole else ()
+    programs = binaries.ensure(*binaries.PLANE, *more)
     with ExitStack() as stack:
         host = Machine("plane", Path(tempfile.mkdtemp(prefix="dtj-plane-", dir="/tmp")))
         init = machine.plain(host)
@@ -121,7 +120,6 @@ def plane(*, controllers: bool = False, fake_nodes: int = 0, server_flags: tuple
         if whole:
             running.start_controllers(ALL_CONTROLLERS)
             _wait_for_service_accounts(running)
-        if fake_nodes:
             kwok.start(host, programs, running.api, running.kubeconfig, fake_nodes)
         yield running
 

@@ -22,20 +22,6 @@ def api_plane() -> Iterator[Plane]:
 
 
 @pytest.fixture(scope="session")
-def controlled_plane() -> Iterator[Plane]:
-    """With kube-controller-manager, for garbage collection and namespaces."""
-    with plane(controllers=True) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def kwok_plane() -> Iterator[Plane]:
-    """With controllers, scheduler and four fake nodes whose pods run without containers."""
-    with plane(fake_nodes=4) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
 def strict_plane() -> Iterator[Plane]:
     """A strict API server with controllers, scheduler and fake nodes."""
     with plane(fake_nodes=2, server_flags=(STRICT,)) as running:

@@ -46,20 +46,20 @@ def test_the_audit_log_counts_requests_by_user_agent(api_plane: Plane):
     assert [(request.name, request.code) for request in written] == [("counted", 201)]
 
 
-def test_controllers_collect_what_has_no_owner_left(controlled_plane: Plane):
-    api = controlled_plane.api
+def test_controllers_collect_what_has_no_owner_left(strict_plane: Plane):
+    api = strict_plane.api
     maps = "/api/v1/namespaces/default/configmaps"
     owner = api.create(maps, {"metadata": {"name": "owner"}})
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
     api.create(maps, {"metadata": {"name": "owned", "ownerReferences": [reference]}})
     api.delete(f"{maps}/owner")
-    _until(lambda: "owned" not in controlled_plane.kubectl("get", "configmaps", "-o", "name"))
+    _until(lambda: "owned" not in strict_plane.kubectl("get", "configmaps", "-o", "name"))
 
 
-def test_fake_nodes_run_pods(kwok_plane: Plane):
+def test_fake_nodes_run_pods(strict_plane: Plane):
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
-    kwok_plane.api.create("/api/v1/namespaces/default/pods", pod)
-    _until(lambda: kwok_plane.api.get("/api/v1/namespaces/default/pods/p")["status"]["phase"] == "Running")
+    strict_plane.api.create("/api/v1/namespaces/default/pods", pod)
+    _until(lambda: strict_plane.api.get("/api/v1/namespaces/default/pods/p")["status"]["phase"] == "Running")
 
 
 def test_nothing_is_left_when_it_ends():
