@@ -1,12 +1,16 @@
 """The cluster under the scenarios, brought up once, and the figures they leave: build/results/e2e.json.
 
 An own cluster is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it in any case.
+
+With several processes (`-n 2`) one has the scenarios; another has the tests of the cluster itself, which make clusters
+of their own. Modules marked `alone` come last and wait until nothing goes on beside them: they take times.
 """
 
+import fcntl
 import itertools
 import json
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,28 +59,42 @@ def place(ground: Ground) -> Iterator[Place]:
     ground.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Gather each scenario's result; figures come from `record_property`."""
-    report = yield
-    if item.get_closest_marker("e2e") is None:
-        return report
-    entries = item.config.stash.setdefault(ENTRIES, {})
-    entry = entries.setdefault(item.name, {"passed": False, "seconds": 0.0})
-    entry["seconds"] = round(entry["seconds"] + report.duration, 2)
-    if report.when == "call":
-        entry["passed"] = report.passed
-        entry.update(dict(report.user_properties))
-    elif report.failed:
-        entry["passed"] = False
-    return report
+@pytest.fixture(scope="module", autouse=True)
+def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Many modules at a time, or one that is marked `alone`."""
+    alone = request.node.get_closest_marker("alone") is not None
+    with (tmp_path_factory.getbasetemp().parent / "turn.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    entries = session.config.stash.get(ENTRIES, {})
-    if entries:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        REPORT.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
 
 
-ENTRIES = pytest.StashKey[dict[str, dict[str, Any]]]()
+class Figures:
+    """Gathers each scenario's result where all reports arrive; figures come from `record_property`."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if "e2e" not in report.keywords:
+            return
+        entry = self._entries.setdefault(report.location[2], {"passed": False, "seconds": 0.0})
+        entry["seconds"] = round(entry["seconds"] + report.duration, 2)
+        if report.when == "call":
+            entry["passed"] = report.passed
+            entry.update(dict(report.user_properties))
+        elif report.failed:
+            entry["passed"] = False
+
+    def pytest_sessionfinish(self) -> None:
+        if self._entries:
+            REPORT.parent.mkdir(parents=True, exist_ok=True)
+            REPORT.write_text(json.dumps(self._entries, indent=2) + "\n", encoding="utf-8")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # one of several processes, whose reports go to the first
+        config.pluginmanager.register(Figures())

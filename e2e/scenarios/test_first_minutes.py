@@ -16,7 +16,7 @@ import pytest
 from e2e.cluster import ClusterError, providers
 from e2e.scenarios.ground import Ground
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FRAMES = re.compile(r"Traceback|^  File \"", re.MULTILINE)

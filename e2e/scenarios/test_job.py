@@ -8,7 +8,7 @@ from e2e.api import core_path, jobs_path
 from e2e.jobs import termination
 from e2e.scenarios.ground import Place, Record, training, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 
 def test_job_runs_to_succeeded(place: Place, record_property: Record) -> None:

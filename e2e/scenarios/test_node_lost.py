@@ -8,7 +8,7 @@ import pytest
 from e2e.cluster.interface import NodeFaults
 from e2e.scenarios.ground import Place, Record, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 LOSS_SECONDS = 15
 MORE_SECONDS = 6

@@ -4,7 +4,7 @@ import pytest
 
 from e2e.scenarios.ground import Place, Record, delete, time_recovery, training
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 
 def test_worker_pod_deleted_is_replaced_and_all_train_again(place: Place, record_property: Record) -> None:

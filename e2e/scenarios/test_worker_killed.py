@@ -11,7 +11,7 @@ from e2e.jobs import Job, Variation, manifest
 from e2e.recovery import Recovery
 from e2e.scenarios.ground import Place, Record, checkpoint_made, kill, time_recovery, training
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 KILLS = 6
 
