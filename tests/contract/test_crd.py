@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
-from dtj_operator.api.rules import JOB_RULES, MANAGED_BY_RULE, SPEC_RULES
+from dtj_operator.api.rules import FIXED_RULES, PLACES
 from e2e.cluster.api import Api, ApiError, wait_until
 from e2e.cluster.plane import Plane
 from tests.support.apiserver import ApiServer
@@ -386,6 +386,19 @@ def test_what_may_not_change_while_the_job_runs(api: Api, change: Change):
         api.patch(started(api), {"spec": change})
 
 
+def test_a_change_of_several_fields_is_refused_with_the_sentences_of_all(api: Api):
+    change = {"strategy": {"type": "OneDevice"}, "suspend": True, "checkpoint": {"keep": 9}}
+    said = sentences(lambda: api.patch(started(api), {"spec": change}))
+    assert {sentence.split()[0] for sentence in said} == {"strategy", "checkpoint"}
+
+
+def test_a_status_sent_beside_a_change_does_not_let_it_through(api: Api):
+    path = started(api)
+    api.patch(f"{path}/status", {"status": {"message": "one"}})
+    with pytest.raises(ApiError, match="strategy cannot be changed while the job runs"):
+        api.patch(path, {"spec": {"strategy": {"type": "OneDevice"}}, "status": {"message": "two"}})
+
+
 @pytest.mark.parametrize("change", REFUSED_WHILE_STARTED.values(), ids=REFUSED_WHILE_STARTED.keys())
 def test_everything_but_managed_by_may_change_in_the_update_that_resumes(api: Api, change: Change):
     path = started(api)
@@ -420,7 +433,7 @@ def sentences(attempt: Callable[[], object]) -> set[str]:
     """The sentences of our rules with which the server refuses."""
     with pytest.raises(ApiError) as refused:
         attempt()
-    rules = (*SPEC_RULES, *JOB_RULES, MANAGED_BY_RULE)
+    rules = (*itertools.chain(*PLACES.values()), *FIXED_RULES)
     return {rule.message for rule in rules if rule.message in str(refused.value)}
 
 

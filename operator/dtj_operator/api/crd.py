@@ -16,7 +16,7 @@ from dtj_operator.api.names import (
     VERSION,
 )
 from dtj_operator.api.pod_template import pod_template
-from dtj_operator.api.rules import JOB_RULES, MANAGED_BY_RULE, SPEC_RULES, Rule
+from dtj_operator.api.rules import PLACES
 from dtj_operator.api.schema import Schema, structural
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
@@ -96,7 +96,7 @@ class _InFull(yaml.SafeDumper):
 
 
 def _job() -> Schema:
-    return {
+    schema: Schema = {
         "type": "object",
         "description": "A TensorFlow training job on one or many pods.",
         "required": ["spec"],
@@ -107,8 +107,10 @@ def _job() -> Schema:
             "spec": _spec(),
             "status": _status(),
         },
-        "x-kubernetes-validations": _wire(JOB_RULES),
     }
+    for place, rules in PLACES.items():
+        _at(schema, place)["x-kubernetes-validations"] = [rule.wire() for rule in rules]
+    return schema
 
 
 def _spec() -> Schema:
@@ -117,10 +119,8 @@ def _spec() -> Schema:
     roles = properties["replicaSpecs"]
     roles["maxProperties"] = ROLES_MAX
     roles["additionalProperties"]["properties"]["template"] = pod_template()
-    properties["managedBy"]["x-kubernetes-validations"] = _wire((MANAGED_BY_RULE,))
     reasons = properties["failurePolicy"]["properties"]["rules"]["items"]["properties"]["reasons"]
     reasons["items"]["maxLength"] = KEYS_MAX
-    schema["x-kubernetes-validations"] = _wire(SPEC_RULES)
     return schema
 
 
@@ -143,5 +143,11 @@ def _without_defaults(schema: Schema) -> None:
             _without_defaults(schema[inner])
 
 
-def _wire(rules: tuple[Rule, ...]) -> list[dict[str, str]]:
-    return [rule.wire() for rule in rules]
+def _at(schema: Schema, place: str) -> Schema:
+    """The schema at a place below; a star is every entry of a map or list."""
+    for name in place.split(".") if place else ():
+        if name == "*":
+            schema = schema["additionalProperties"] if "additionalProperties" in schema else schema["items"]
+        else:
+            schema = schema["properties"][name]
+    return schema

@@ -3,7 +3,12 @@ change.
 
 Loops over the roles are cheap because replicaSpecs has at most four entries. The API server
 estimates the cost of every rule beforehand, which is why each list and text that a rule can
-reach has a bound in the schema, and why no message is computed.
+reach has a bound in the schema.
+
+It evaluates all of them with every write, those of a status too. There, to look up one field it
+copies the schemas of all fields beside it. So a rule stands as deep as it can, where few fields
+are declared, and what a write of a status cannot break is one rule that ends early. A rule
+of an object whose default is {} has to hold for that as it is, before the defaults within.
 """
 
 from __future__ import annotations
@@ -20,12 +25,16 @@ class Rule(NamedTuple):
     message: str
     path: str = ""
     """fieldPath, relative to where the rule stands."""
+    words: str = ""
+    """messageExpression: what is said in place of `message`."""
 
     def wire(self) -> dict[str, str]:
         """As it stands in the CRD."""
         result = {"rule": self.rule, "message": self.message}
         if self.path:
             result["fieldPath"] = self.path
+        if self.words:
+            result["messageExpression"] = self.words
         return result
 
 
@@ -39,31 +48,67 @@ def _has(role: str) -> str:
 
 _ONE_POD = ", ".join(f"'{kind}'" for kind in ONE_POD_STRATEGIES)
 _TYPE = "self.strategy.type"
+_TEMPLATE = "self.replicaSpecs[r].template"
+_CONTAINERS = f"{_TEMPLATE}.spec.containers"
+_HAS_CONTAINERS = f"has({_TEMPLATE}.spec) && has({_CONTAINERS})"
 _MAIN = (
-    "(size(self.mainContainer) > 0 ? c.name == self.mainContainer : "
-    "(c.name == 'tensorflow' || "
-    "(c.name == self.replicaSpecs[r].template.spec.containers[0].name && "
-    "!self.replicaSpecs[r].template.spec.containers.exists(d, has(d.name) && d.name == 'tensorflow'))))"
+    "has(c.name) && (size(self.mainContainer) > 0 ? c.name == self.mainContainer : "
+    f"(c.name == 'tensorflow' || (c.name == {_CONTAINERS}[0].name && "
+    f"!{_CONTAINERS}.exists(d, has(d.name) && d.name == 'tensorflow'))))"
 )
-_CONTAINERS = "has(self.replicaSpecs[r].template.spec) && has(self.replicaSpecs[r].template.spec.containers)"
 
-SPEC_RULES = (
+ROLES_RULES = (
     Rule(
-        "self.replicaSpecs.all(r, r in ['chief', 'worker', 'ps', 'evaluator'])",
+        "self.all(r, r in ['chief', 'worker', 'ps', 'evaluator'])",
         "Unknown role: the keys of replicaSpecs are chief, worker, ps and evaluator, in lower "
         "case; rename or remove the others.",
-        ".replicaSpecs",
     ),
     Rule(
-        f"{_has('chief')} || {_has('worker')}",
+        "'chief' in self || 'worker' in self",
         "A job needs somebody who trains: add replicaSpecs.worker or replicaSpecs.chief.",
-        ".replicaSpecs",
     ),
     Rule(
-        f"{_count('chief')} <= 1",
+        "!('chief' in self) || self['chief'].replicas <= 1",
         "There is at most one chief: set replicaSpecs.chief.replicas to 1 and make the others workers.",
-        ".replicaSpecs",
     ),
+    Rule(
+        "self.all(r, !(r in ['chief', 'worker']) || self[r].restartPolicy != 'Always')",
+        "restartPolicy Always is for ps and evaluator only: use OnFailure for chief and worker.",
+    ),
+)
+
+TEMPLATE_RULE = Rule(
+    "size(self.?spec.?containers.orValue([])) > 0",
+    "A template has no container: add one to template.spec.containers of every role.",
+)
+
+CONTAINER_RULE = Rule(
+    "self.?image.orValue('') != '' && self.?name.orValue('') != ''",
+    "A container has no image or no name: set both in every container of every template.",
+)
+
+STRATEGY_RULES = (
+    Rule(
+        "self.?crossDeviceOps.orValue('Auto') == 'Auto' || self.type in ['Auto', 'Mirrored']",
+        "strategy.crossDeviceOps is for Mirrored only: remove it, or set strategy.type to Mirrored.",
+        ".crossDeviceOps",
+    ),
+    Rule(
+        "!has(self.communication) || (self.communication.implementation == 'Auto' && "
+        "self.communication.timeoutSeconds == 0 && self.communication.bytesPerPack == 0) || "
+        "self.type in ['Auto', 'MultiWorkerMirrored']",
+        "strategy.communication is for MultiWorkerMirrored only: remove it, or set strategy.type "
+        "to MultiWorkerMirrored.",
+        ".communication",
+    ),
+    Rule(
+        "!has(self.variablePartitioner) || self.type in ['Auto', 'ParameterServer']",
+        "strategy.variablePartitioner is for ParameterServer only: remove it, or set strategy.type to ParameterServer.",
+        ".type",
+    ),
+)
+
+SPEC_RULES = (
     Rule(
         f"{_TYPE} != 'ParameterServer' || ({_count('chief')} > 0 && {_has('worker')} && {_count('ps')} > 0)",
         "ParameterServer needs a chief, worker and ps: add the missing one of "
@@ -77,7 +122,7 @@ SPEC_RULES = (
         ".strategy.type",
     ),
     Rule(
-        f"{_TYPE} != 'Auto' || !({_has('ps')}) || ({_count('chief')} > 0 && {_has('worker')})",
+        f"!({_has('ps')}) || {_TYPE} != 'Auto' || ({_count('chief')} > 0 && {_has('worker')})",
         "With ps replicas Auto means ParameterServer, which needs a chief and workers: add the "
         "missing role, or set strategy.type to None for an image that does it all itself.",
         ".replicaSpecs",
@@ -89,66 +134,30 @@ SPEC_RULES = (
         ".replicaSpecs",
     ),
     Rule(
-        f"self.strategy.crossDeviceOps == 'Auto' || {_TYPE} in ['Auto', 'Mirrored']",
-        "strategy.crossDeviceOps is for Mirrored only: remove it, or set strategy.type to Mirrored.",
-        ".strategy.crossDeviceOps",
-    ),
-    Rule(
-        "(self.strategy.communication.implementation == 'Auto' && "
-        "self.strategy.communication.timeoutSeconds == 0 && "
-        "self.strategy.communication.bytesPerPack == 0) || "
-        f"{_TYPE} in ['Auto', 'MultiWorkerMirrored']",
-        "strategy.communication is for MultiWorkerMirrored only: remove it, or set strategy.type "
-        "to MultiWorkerMirrored.",
-        ".strategy.communication",
-    ),
-    Rule(
-        f"!has(self.strategy.variablePartitioner) || {_TYPE} in ['Auto', 'ParameterServer']",
-        "strategy.variablePartitioner is for ParameterServer only: remove it, or set strategy.type to ParameterServer.",
-        ".strategy.type",
-    ),
-    Rule(
-        "self.replicaSpecs.all(r, !(r in ['chief', 'worker']) || self.replicaSpecs[r].restartPolicy != 'Always')",
-        "restartPolicy Always is for ps and evaluator only: use OnFailure for chief and worker.",
-        ".replicaSpecs",
-    ),
-    Rule(
-        f"self.replicaSpecs.all(r, {_CONTAINERS} && size(self.replicaSpecs[r].template.spec.containers) > 0)",
-        "A template has no container: add one to template.spec.containers of every role.",
-        ".replicaSpecs",
-    ),
-    Rule(
-        f"self.replicaSpecs.all(r, !({_CONTAINERS}) || "
-        "self.replicaSpecs[r].template.spec.containers.all(c, has(c.image) && size(c.image) > 0 "
-        "&& has(c.name) && size(c.name) > 0))",
-        "A container has no image or no name: set both in every container of every template.",
-        ".replicaSpecs",
-    ),
-    Rule(
-        "size(self.mainContainer) == 0 || self.replicaSpecs.all(r, "
-        f"!({_CONTAINERS}) || self.replicaSpecs[r].template.spec.containers.exists(c, "
-        "has(c.name) && c.name == self.mainContainer))",
+        f"self.mainContainer == '' || self.replicaSpecs.all(r, !({_HAS_CONTAINERS}) || "
+        f"{_CONTAINERS}.exists(c, has(c.name) && c.name == self.mainContainer))",
         "mainContainer names a container that a template does not have: name one that is in "
         "every template, or leave mainContainer unset.",
         ".mainContainer",
     ),
     Rule(
-        f"self.replicaSpecs.all(r, !({_CONTAINERS}) || "
-        "!self.replicaSpecs[r].template.spec.containers.exists(c, has(c.name) && has(c.env) && "
-        f"{_MAIN} && c.env.exists(e, has(e.name) && e.name == 'TF_CONFIG')))",
+        f"self.replicaSpecs.all(r, !({_HAS_CONTAINERS} && {_CONTAINERS}.exists(c, "
+        f"has(c.env) && c.env.exists(e, has(e.name) && e.name == 'TF_CONFIG') && {_MAIN})))",
         "TF_CONFIG is set by the operator: remove it from the main container's env.",
         ".replicaSpecs",
     ),
-    Rule(
-        "self.failurePolicy.backoff.maxSeconds >= self.failurePolicy.backoff.initialSeconds",
-        "failurePolicy.backoff.maxSeconds is smaller than initialSeconds: raise it, or lower initialSeconds.",
-        ".failurePolicy.backoff.maxSeconds",
-    ),
-    Rule(
-        "size(self.checkpoint.persistentVolumeClaim) == 0 || self.checkpoint.directory.startsWith('/')",
-        "checkpoint.persistentVolumeClaim is mounted at checkpoint.directory: set directory to an absolute path.",
-        ".checkpoint.directory",
-    ),
+)
+
+BACKOFF_RULE = Rule(
+    "!has(self.maxSeconds) || self.maxSeconds >= self.initialSeconds",
+    "failurePolicy.backoff.maxSeconds is smaller than initialSeconds: raise it, or lower initialSeconds.",
+    ".maxSeconds",
+)
+
+CHECKPOINT_RULE = Rule(
+    "self.?persistentVolumeClaim.orValue('') == '' || self.directory.startsWith('/')",
+    "checkpoint.persistentVolumeClaim is mounted at checkpoint.directory: set directory to an absolute path.",
+    ".directory",
 )
 
 MANAGED_BY_RULE = Rule(
@@ -156,21 +165,64 @@ MANAGED_BY_RULE = Rule(
     "managedBy cannot be changed: delete the job and create it anew.",
 )
 
-_STARTED = "has(oldSelf.status) && has(oldSelf.status.startTime)"
 _WAY_OUT = "suspend the job first and change it before it is resumed."
 
 
-def _fixed(field: str, *, optional: bool = False) -> Rule:
-    new, old = f"self.spec.{field}", f"oldSelf.spec.{field}"
-    same = f"{new} == {old}"
-    if optional:
-        same = f"has({new}) == has({old}) && (!has({new}) || {same})"
+def _fixed(field: str, same: str = "") -> Rule:
     return Rule(
-        f"!({_STARTED}) || ({same})",
+        same or f"self.spec.{field} == oldSelf.spec.{field}",
         f"{field} cannot be changed while the job runs: {_WAY_OUT}",
-        f".spec.{field}",
     )
 
+
+FIXED_RULES = (
+    _fixed("strategy"),
+    _fixed("mainContainer"),
+    _fixed("clusterDomain"),
+    _fixed("successPolicy"),
+    _fixed("checkpoint"),
+    _fixed(
+        "startDeadlineSeconds",
+        "has(self.spec.startDeadlineSeconds) == has(oldSelf.spec.startDeadlineSeconds) && "
+        "(!has(self.spec.startDeadlineSeconds) || "
+        "self.spec.startDeadlineSeconds == oldSelf.spec.startDeadlineSeconds)",
+    ),
+    _fixed("failurePolicy.restartScope"),
+    _fixed("failurePolicy.backoff"),
+    _fixed("failurePolicy.nodeLossSeconds"),
+    _fixed("failurePolicy.rules"),
+    Rule(
+        "size(self.spec.replicaSpecs) == size(oldSelf.spec.replicaSpecs) && "
+        "self.spec.replicaSpecs.all(r, r in oldSelf.spec.replicaSpecs && "
+        "(r == 'worker' || self.spec.replicaSpecs[r].replicas == "
+        "oldSelf.spec.replicaSpecs[r].replicas) && self.spec.replicaSpecs[r].restartPolicy == "
+        "oldSelf.spec.replicaSpecs[r].restartPolicy)",
+        "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _WAY_OUT,
+    ),
+    # Both ways: `==` looks for the declared keys of its left side alone, so that an undeclared key could stand in for
+    # one of them. One undeclared key for another is what no rule can see; the operator reports that as drift.
+    Rule(
+        "self.spec.replicaSpecs.all(r, !(r in oldSelf.spec.replicaSpecs) || "
+        "(self.spec.replicaSpecs[r].template == oldSelf.spec.replicaSpecs[r].template && "
+        "oldSelf.spec.replicaSpecs[r].template == self.spec.replicaSpecs[r].template))",
+        "A template cannot be changed while the job runs: " + _WAY_OUT,
+    ),
+)
+"""What holds between the specs of a job that runs; the server knows them as one rule, STARTED_RULE."""
+
+_ALL_FIXED = " && ".join(f"({fixed.rule})" for fixed in FIXED_RULES)
+_BROKEN = " + ".join(f"(({fixed.rule}) ? '' : '{fixed.message} ')" for fixed in FIXED_RULES)
+
+STARTED_RULE = Rule(
+    "!has(oldSelf.status) || !has(oldSelf.status.startTime) || "
+    # A write changes the spec or the status, never both: where the message differs, nothing else has to be compared.
+    "(has(self.status) && has(self.status.message) && has(oldSelf.status.message) && "
+    "self.status.message != oldSelf.status.message) || "
+    f"({_ALL_FIXED})",
+    f"This cannot be changed while the job runs: {_WAY_OUT}",
+    ".spec",
+    _BROKEN,
+)
 
 JOB_RULES = (
     # DNS-1035: the name becomes a service's, and part of host names.
@@ -183,32 +235,18 @@ JOB_RULES = (
         "size(self.metadata.name) <= 40",
         "The name is longer than 40 characters, and the names of the pods would not fit: choose a shorter one.",
     ),
-    _fixed("strategy"),
-    _fixed("mainContainer"),
-    _fixed("clusterDomain"),
-    _fixed("successPolicy"),
-    _fixed("checkpoint"),
-    _fixed("startDeadlineSeconds", optional=True),
-    _fixed("failurePolicy.restartScope"),
-    _fixed("failurePolicy.backoff"),
-    _fixed("failurePolicy.nodeLossSeconds"),
-    _fixed("failurePolicy.rules"),
-    Rule(
-        f"!({_STARTED}) || (size(self.spec.replicaSpecs) == size(oldSelf.spec.replicaSpecs) && "
-        "self.spec.replicaSpecs.all(r, r in oldSelf.spec.replicaSpecs && "
-        "(r == 'worker' || self.spec.replicaSpecs[r].replicas == "
-        "oldSelf.spec.replicaSpecs[r].replicas) && self.spec.replicaSpecs[r].restartPolicy == "
-        "oldSelf.spec.replicaSpecs[r].restartPolicy))",
-        "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _WAY_OUT,
-        ".spec.replicaSpecs",
-    ),
-    # Both ways: `==` looks for the declared keys of its left side alone, so that an undeclared key could stand in for
-    # one of them. One undeclared key for another is what no rule can see; the operator reports that as drift.
-    Rule(
-        f"!({_STARTED}) || self.spec.replicaSpecs.all(r, !(r in oldSelf.spec.replicaSpecs) || "
-        "(self.spec.replicaSpecs[r].template == oldSelf.spec.replicaSpecs[r].template && "
-        "oldSelf.spec.replicaSpecs[r].template == self.spec.replicaSpecs[r].template))",
-        "A template cannot be changed while the job runs: " + _WAY_OUT,
-        ".spec.replicaSpecs",
-    ),
+    STARTED_RULE,
 )
+
+PLACES: dict[str, tuple[Rule, ...]] = {
+    "": JOB_RULES,
+    "spec": SPEC_RULES,
+    "spec.managedBy": (MANAGED_BY_RULE,),
+    "spec.strategy": STRATEGY_RULES,
+    "spec.replicaSpecs": ROLES_RULES,
+    "spec.replicaSpecs.*.template": (TEMPLATE_RULE,),
+    "spec.replicaSpecs.*.template.spec.containers.*": (CONTAINER_RULE,),
+    "spec.failurePolicy.backoff": (BACKOFF_RULE,),
+    "spec.checkpoint": (CHECKPOINT_RULE,),
+}
+"""Where each rule stands; a star is every entry of a map or list."""

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
+from cel_expr_python.ext import ext_optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,10 @@ TRANSITION = re.compile(r"\boldSelf\b")
 
 @cache
 def _environment() -> cel.Env:
-    return cel.NewEnv(variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN})
+    return cel.NewEnv(
+        variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
+        extensions=[ext_optional.ExtOptional()],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,19 @@ class Rule:
     field: str
     """fieldPath, relative to where the rule stands."""
     transition: bool
+    words: cel.Expression | None
+    """messageExpression, which wins over the message."""
 
     @classmethod
     def of(cls, entry: Object) -> Rule:
         """Compiled; an expression that is not CEL raises here, as a real server refuses the CRD."""
-        text = entry["rule"]
+        text, words = entry["rule"], entry.get("messageExpression")
         return cls(
-            _environment().compile(text), entry["message"], entry.get("fieldPath", ""), bool(TRANSITION.search(text))
+            _environment().compile(text),
+            entry["message"],
+            entry.get("fieldPath", ""),
+            bool(TRANSITION.search(text)),
+            _environment().compile(words) if words else None,
         )
 
     def broken(self, values: cel.Activation) -> str:
@@ -50,7 +60,9 @@ class Rule:
         answer = self.program.eval(values)
         if answer.type() == cel.Type.ERROR:
             return f"rule evaluation error: {answer.value()} evaluating rule: {self.message}"
-        return "" if answer.value() is True else self.message
+        if answer.value() is True:
+            return ""
+        return str(self.words.eval(values).value()).strip() if self.words else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,7 @@ class RuleBook:
                 book = self.properties.get(name, self.others)
                 if book is not None:
                     yield from book.broken(value, before.get(name), f"{path}.{name}".lstrip("."))
-        elif isinstance(new, list) and self.items is not None:
+        elif isinstance(new, list) and self.items is not None and new != old:
             for at, item in enumerate(new):
                 yield from self.items.broken(item, None, f"{path}[{at}]")
 
