@@ -16,6 +16,8 @@ from e2e.trainers import Trainer
 CALM_SECONDS = 0.25
 CLOSE_SECONDS = 0.02
 """How often trainers are asked: usually, and while a recovery is timed."""
+API_SECONDS = 0.1
+"""How often the API server is asked at the most."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class Watcher:
                 for pod in world.pods
                 if pod["status"].get("phase") == "Running"
             }
-            self._stop.wait(min(0.1, self.pace) if self.pace < CALM_SECONDS else CALM_SECONDS)
+            self._stop.wait(min(CALM_SECONDS, max(API_SECONDS, self.pace)))
 
     def _trainer(self, pod: dict[str, Any]) -> Trainer:
         return Trainer(self._api, self._namespace, pod["metadata"]["name"], pod["metadata"]["uid"])

@@ -99,8 +99,13 @@ def until(true: Callable[[], Any], seconds: float, what: str) -> float:
     while not true():
         if time.monotonic() - began > seconds:
             raise Failure(f"{what}: not within {seconds:.0f} s.")
-        time.sleep(CLOSE_SECONDS)
+        time.sleep(pace(began))
     return time.monotonic() - began
+
+
+def pace(began: float) -> float:
+    """Seconds until the next look at what began then: a fiftieth of what it takes. Who looks on costs processor time."""
+    return max(CLOSE_SECONDS, (time.monotonic() - began) / 50)
 
 
 def training(watcher: Watcher, workers: int, step: int = 1, seconds: float = 90) -> None:
@@ -126,6 +131,7 @@ def time_recovery(watcher: Watcher, disturb: Callable[[], float], seconds: float
     found: list[Recovery] = []
 
     def recovered() -> bool:
+        watcher.pace = pace(at)
         back = recovery(watcher.samples, at, names)
         found.extend([back] if back else [])
         return back is not None
