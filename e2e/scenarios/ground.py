@@ -104,7 +104,7 @@ def until(true: Callable[[], Any], seconds: float, what: str) -> float:
 
 
 def pace(began: float) -> float:
-    """Seconds until the next look at what began then: a fiftieth of what it takes. Who looks on costs processor time."""
+    """Seconds until the next look at what began then: a fiftieth of what it takes. Looking on costs time too."""
     return max(CLOSE_SECONDS, (time.monotonic() - began) / 50)
 
 

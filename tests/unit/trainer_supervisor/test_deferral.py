@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dtj_trainer.supervisor.deferral import deferred
+from dtj_trainer.supervisor.deferral import defer, demand
 
 Importer = Callable[[str], ModuleType]
 
@@ -20,11 +20,12 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Importer]
     package.mkdir()
     (package / "__init__.py").write_text("from some_package import seldom\nruns = []\n")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
 
     def write(text: str) -> ModuleType:
         (package / "seldom.py").write_text("import some_package\nsome_package.runs.append(__name__)\n" + text)
-        with deferred(frozenset({"some_package.seldom"})):
-            return importlib.import_module("some_package")
+        defer(("some_package.sel",))
+        return importlib.import_module("some_package")
 
     yield write
     for name in [name for name in sys.modules if name.startswith("some_package")]:
@@ -64,8 +65,18 @@ def test_one_that_cannot_be_loaded_says_so_each_time(bring: Importer):
             _ = package.seldom.value
 
 
-def test_afterwards_modules_are_imported_as_ever(bring: Importer):
-    package = bring("value = 7\n")
-    del sys.modules["some_package.seldom"]
-    assert importlib.import_module("some_package.seldom").value == 7
+def test_names_of_its_own_are_found_in_it_whatever_their_form(bring: Importer):
+    package = bring("__version__ = '2'\n")
+    assert package.seldom.__version__ == "2"
+
+
+def test_it_lists_what_is_in_it(bring: Importer):
+    assert "value" in dir(bring("value = 7\n").seldom)
+
+
+def test_it_is_loaded_on_demand_and_once(bring: Importer):
+    package = bring("")
+    demand(package.seldom)
+    demand(package.seldom)
+    demand(package)
     assert package.runs == ["some_package.seldom"]

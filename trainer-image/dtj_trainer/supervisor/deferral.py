@@ -1,51 +1,72 @@
 """Modules that TensorFlow and Keras import for what few programs use: loaded at their first use instead.
 
-Keras imports scikit-learn, with SciPy, and matplotlib wherever they are installed: with them an import takes half as
-long again.
+`import tensorflow` builds the tree of its public names three times (for itself, compat.v1 and compat.v2) and runs a
+third of its modules for it; a program uses few of them. Keras imports scikit-learn, with SciPy, and matplotlib wherever
+they are installed: with them an import takes half as long again.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from threading import RLock
 from types import ModuleType
 from typing import Any, Final
 
-SELDOM_USED: Final = frozenset(
+SELDOM_USED: Final = (
+    "keras.src.visualization",
+    "keras.visualization",
+    "keras.wrappers",
+    "tensorflow._api.v2.",
+)
+"""How the names of such modules begin."""
+AT_ONCE: Final = ("tensorflow._api.v2.distribute",)
+"""Except these: a package `tensorflow.distribute` is imported with them, and would hide what is there already."""
+EXPORTED: Final = frozenset(
     {
-        "keras.src.visualization",
-        "keras.visualization",
-        "keras.wrappers",
+        "__all__",
+        "__compiler_version__",
+        "__cxx11_abi_flag__",
+        "__cxx_version__",
+        "__git_version__",
+        "__internal__",
+        "__monolithic_build__",
+        "__operators__",
+        "__version__",
     }
 )
+"""Names of this form that modules have of their own. Others (`__wrapped__`) are what tools ask every module for."""
 _LOADING: Final = RLock()
+"""One for all. No thread waits for it while it imports what another loads: modules of `tensorflow.python` do not use
+TensorFlow's public names."""
 
 
-@contextmanager
-def deferred(names: frozenset[str] = SELDOM_USED) -> Iterator[None]:
-    """What is imported herein does not run the modules of these names; the first look for something in one does."""
-    finder = _Finder(names)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+def defer(beginnings: tuple[str, ...] = SELDOM_USED) -> None:
+    """From now on modules whose names begin so run when something in them is looked for, not when they are imported."""
+    sys.meta_path.insert(0, _Finder(beginnings))
+
+
+def demand(module: ModuleType) -> None:
+    """Run a deferred module now; any other is left alone."""
+    with _LOADING:
+        if isinstance(module, _Deferred) and module.__spec__ and isinstance(module.__spec__.loader, _Later):
+            _load(module, module.__spec__, module.__spec__.loader)
 
 
 class _Deferred(ModuleType):
     """Has what the import system gives a module, and nothing of its own yet."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != "__all__":
+        if name.startswith("__") and name not in EXPORTED:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        with _LOADING:
-            if self.__spec__ is not None and isinstance(self.__spec__.loader, _Later):
-                _load(self, self.__spec__, self.__spec__.loader)
+        demand(self)
         return ModuleType.__getattribute__(self, name)
+
+    def __dir__(self) -> list[str]:
+        demand(self)
+        return list(ModuleType.__dir__(self))
 
 
 def _load(module: ModuleType, spec: ModuleSpec, later: _Later) -> None:
@@ -72,13 +93,16 @@ class _Later(Loader):
 
 
 class _Finder(MetaPathFinder):
-    def __init__(self, names: frozenset[str]) -> None:
-        self._names = names
+    def __init__(self, beginnings: tuple[str, ...]) -> None:
+        self._beginnings = beginnings
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname in self._names else None
+        spec = PathFinder.find_spec(fullname, path, target) if self._defers(fullname) else None
         if spec is not None and spec.loader is not None:
             spec.loader = _Later(spec.loader)
         return spec
+
+    def _defers(self, fullname: str) -> bool:
+        return fullname.startswith(self._beginnings) and not fullname.startswith(AT_ONCE)

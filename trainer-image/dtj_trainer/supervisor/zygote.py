@@ -16,14 +16,18 @@ import signal
 import socket
 import sys
 import time
-from typing import Final
+from contextlib import suppress
+from typing import Any, Final
 
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor import child
-from dtj_trainer.supervisor.deferral import deferred
+from dtj_trainer.supervisor.deferral import defer, demand
+from dtj_trainer.supervisor.repetition import unrepeated
 
-PRELOADED: Final = ("tensorflow", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
-"""Imported ahead. What is missing is left to the program to miss."""
+PRELOADED: Final = ("keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
+"""Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
+PUBLIC: Final = ("autograph", "config", "data", "math", "nest", "nn", "random")
+"""What every training uses of TensorFlow's public names: not left to each child to load."""
 
 
 def main() -> None:
@@ -39,9 +43,8 @@ def main() -> None:
     sources: list[socket.socket | int] = [control, wake]
     began = time.monotonic()
     gc.disable()  # what is imported stays
-    with deferred():
-        for name in PRELOADED:
-            _preload(name)
+    defer()
+    preload()
     gc.freeze()
     gc.enable()
     _say(control, {"ready": round(time.monotonic() - began, 3)})
@@ -61,15 +64,23 @@ def main() -> None:
             _say(control, {"forked": order.get("fork"), "pid": pid})
 
 
-def _preload(name: str) -> None:
-    if name == "tensorflow":
-        tensorflow = importlib.import_module(name)
-        _ = tensorflow.keras  # lazily loaded
-        return
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        return
+def preload() -> None:
+    """Import TensorFlow and what every training needs beside it."""
+    with unrepeated():
+        _preload_tensorflow()
+        for name in PRELOADED:
+            with suppress(ImportError):
+                importlib.import_module(name)
+
+
+def _preload_tensorflow() -> None:
+    tensorflow: Any = importlib.import_module("tensorflow")
+    _ = tensorflow.keras  # lazily loaded
+    lite = tensorflow.lite
+    importlib.import_module("tensorflow.lite")  # an empty package, which would hide the public names later
+    tensorflow.lite = lite
+    for name in PUBLIC:
+        demand(getattr(tensorflow, name))
 
 
 def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]) -> int:
