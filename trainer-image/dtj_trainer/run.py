@@ -53,6 +53,7 @@ def supervise(invocation: Invocation) -> Ending:
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
     nursery = Nursery(child_environment(settings, place.config, os.environ), preload=preload)
     supervision = Supervision(settings, place, program, nursery)
+    supervision.heed_signals()
     Desk(settings.port, supervision.facts).open()
     return supervision.run()
 

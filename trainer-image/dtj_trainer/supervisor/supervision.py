@@ -105,11 +105,14 @@ class Supervision:
         """Whether our child is in a cluster that is not known to be lost."""
         return self._rendezvous.me.stage is Stage.RUNNING
 
-    def run(self) -> Ending:
-        """Until the container has to end."""
+    def heed_signals(self) -> None:
+        """From now on; before anybody is told that we are there, as a SIGTERM that PID 1 does not heed is lost."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, self._signalled)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+
+    def run(self) -> Ending:
+        """Until the container has to end."""
         self._messenger.start()
         while self._departure.ending is None:
             self._selector_turn()
