@@ -67,15 +67,16 @@ def pytest(name: str, *arguments: str) -> Stage:
     return Stage(name, module("pytest", f"--junitxml={RESULTS / f'junit-{name}.xml'}", *arguments), tests=True)
 
 
+GROUPED = ("-p", "tools.groups", "-n", "auto")
+"""Handed out one by one: no process is left alone with many long ones at the end."""
 CHECK = (
     Stage("lint", module("ruff", "check", ".")),
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
+    pytest("quick", "-q", *GROUPED, "--durations=5", "-m", QUICK),
 )
-FAULTS = pytest("faults", "-q", "-n", "auto", "--durations=5", "-m", "faults and not sample")
-GROUPED = ("-p", "tools.groups", "-n", "auto")
+FAULTS = pytest("faults", "-q", *GROUPED, "--durations=5", "-m", "faults and not sample")
 TWO = ("-v", *GROUPED, "--maxprocesses=2")
 """Each test has several processes of its own."""
 E2E = (pytest("e2e", *TWO, "-m", "e2e"),)
@@ -116,12 +117,17 @@ def run(stage: Stage) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """The caller's, with the source roots on the path of every program started, and mypy's cache beside ours."""
+    """The caller's, with the source roots on the path of every program started, and mypy's cache beside ours.
+
+    Bytecode is kept even where the caller has it otherwise: else each of a thousand processes compiles all it imports.
+    """
     roots = os.pathsep.join(str(ROOT / name) for name in ("operator", "trainer-image", "client", ""))
-    types = {"MYPY_CACHE_DIR": str(cache() / "mypy")}
-    return (
-        os.environ | types | {"PYTHONPATH": roots, "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2")}
-    )
+    return os.environ | {
+        "MYPY_CACHE_DIR": str(cache() / "mypy"),
+        "PYTHONDONTWRITEBYTECODE": "",
+        "PYTHONPATH": roots,
+        "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
+    }
 
 
 def table(outcomes: Iterable[Outcome]) -> str:

@@ -54,7 +54,7 @@ class Stage:
     """Worlds that run at the same time: most of a run is waiting."""
 
 
-IN_PROCESS: Final = Stage("in process", lambda clock: ApiServer(now=clock.now), speed=12.0, at_once=4)
+IN_PROCESS: Final = Stage("in process", lambda clock: ApiServer(now=clock.now), speed=12.0, at_once=6)
 
 
 def on_plane(ground: Ground) -> Stage:

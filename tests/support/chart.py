@@ -24,7 +24,7 @@ def rendered() -> list[dict[str, Any]]:
     """The chart's documents with its default values."""
     command = [str(binaries.path("helm")), "template", "dtj-operator", str(CHART), "--namespace", HOME]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
 def install(plane: Plane) -> Path:

@@ -17,7 +17,7 @@ from tests.support.apiserver.server import CRD_FILE
 from tests.support.world import UID, template
 
 Schema = dict[str, Any]
-SCHEMA: Final = CustomSchema.of(yaml.safe_load(CRD_FILE.read_text()), JOBS.version)
+SCHEMA: Final = CustomSchema.of(yaml.load(CRD_FILE.read_text(), yaml.CSafeLoader), JOBS.version)
 SPEC: Final[Schema] = SCHEMA.root["properties"]["spec"]
 ROLES: Final = ("chief", "worker", "ps", "evaluator")
 MENDED: Final = 4

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
+@cache
 def operator_version() -> str:
     """The version of the installed distribution; `source` in a checkout that is not installed."""
     try:

@@ -7,10 +7,10 @@ real format (fieldsV1), so clients that read it see what they expect.
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.patch import MERGE_KEYS
 
@@ -83,7 +83,7 @@ def applied(kind: Kind, old: Object, wanted: Object, manager: str, *, force: boo
         raise Refusal(
             409, "Conflict", f"Apply failed with {len(clashes)} conflict(s): {said}", details={"kind": kind.plural}
         )
-    result = copy.deepcopy(old)
+    result = copied(old)
     for path in sorted(mine - fields):
         if path not in theirs:
             _drop(result, path)
@@ -100,11 +100,11 @@ def _overlay(target: Object, wanted: Object, _name: str) -> None:
             for item in value:
                 place = next((at for at, old in enumerate(target[name]) if old.get(key) == item.get(key)), None)
                 if place is None:
-                    target[name].append(copy.deepcopy(item))
+                    target[name].append(copied(item))
                 else:
                     _overlay(target[name][place], item, name)
         else:
-            target[name] = copy.deepcopy(value)
+            target[name] = copied(value)
 
 
 def _step(value: Any, step: str) -> Any:

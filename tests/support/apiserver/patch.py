@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Final
 
+from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import Refusal, bad_request
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -83,7 +83,7 @@ def json_patch(target: Any, operations: Any) -> Any:
     """RFC 6902; a failed `test` is answered 422 as the API server does."""
     if not isinstance(operations, list):
         raise bad_request("json patch must be a list of operations")
-    document = copy.deepcopy(target)
+    document = copied(target)
     for operation in operations:
         document = _operate(document, operation)
     return document
@@ -100,7 +100,7 @@ def _operate(document: Any, operation: dict[str, Any]) -> Any:
             raise _rejected(f"testing value {operation['path']} failed")
         return document
     if verb in {"move", "copy"}:
-        value = copy.deepcopy(_resolve(document, _pointer(operation["from"])))
+        value = copied(_resolve(document, _pointer(operation["from"])))
         if verb == "move":
             document = _remove(document, _pointer(operation["from"]))
         return _add(document, path, value)

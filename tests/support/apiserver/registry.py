@@ -6,13 +6,13 @@ own direct calls (`ApiServer.create` and so on) both end here.
 
 from __future__ import annotations
 
-import copy
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from tests.support.apiserver import apply, core, patch
+from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import Refusal, already_exists, bad_request, conflict, forbidden, invalid, not_found
 from tests.support.apiserver.kinds import NAMESPACES, PODS
 
@@ -121,7 +121,7 @@ class Registry:
     def _incoming(self, kind: Kind, namespace: str, body: Any) -> Object:
         if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
             raise bad_request("the body is not an object")
-        obj: Object = copy.deepcopy(body)
+        obj: Object = copied(body)
         for name, expected in (("apiVersion", kind.api_version), ("kind", kind.kind)):
             if obj.setdefault(name, expected) != expected:
                 raise bad_request(
@@ -218,7 +218,7 @@ class Registry:
             )
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise bad_request("the patch does not leave an object")
-        return self._replace(kind, old, copy.deepcopy(new), subresource, manager)
+        return self._replace(kind, old, copied(new), subresource, manager)
 
     def _apply(
         self,

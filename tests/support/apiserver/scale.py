@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
+from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import bad_request
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def scaled(obj: Object, scale: Object, paths: dict[str, str]) -> Object:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
         raise bad_request(f"spec.replicas: Invalid value: {replicas!r}: must be greater than or equal to 0")
-    result = copy.deepcopy(obj)
+    result = copied(obj)
     value: Any = result
     *parents, last = paths["specReplicasPath"].strip(".").split(".")
     for part in parents:

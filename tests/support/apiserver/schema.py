@@ -6,11 +6,11 @@ the CEL rules (`rules.py`), where a transition rule (one that mentions oldSelf) 
 
 from __future__ import annotations
 
-import copy
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import bad_request, invalid
 from tests.support.apiserver.rules import RuleBook
 
@@ -46,9 +46,10 @@ class CustomSchema:
     def admit(self, kind: Kind, new: Object, old: Object | None, *, strict: bool = False) -> Object:
         """The object as it is stored; raises 400 for unknown fields if strict, 422 for invalid ones."""
         unknown: list[str] = []
-        obj = {name: value for name, value in copy.deepcopy(new).items() if name in {"apiVersion", "kind", "metadata"}}
+        own: Object = copied(new)
+        obj = {name: value for name, value in own.items() if name in {"apiVersion", "kind", "metadata"}}
         beside = {name: value for name, value in self.root.get("properties", {}).items() if name not in obj}
-        body = {name: value for name, value in copy.deepcopy(new).items() if name not in obj}
+        body = {name: value for name, value in own.items() if name not in obj}
         top = {**self.root, "properties": beside}
         _prune(body, top, "", unknown)
         if unknown and strict:
@@ -93,7 +94,7 @@ def _default(value: Any, schema: Object) -> None:
     if isinstance(value, dict):
         for name, inner in schema.get("properties", {}).items():
             if "default" in inner and (name not in value or (value[name] is None and not inner.get("nullable"))):
-                value[name] = copy.deepcopy(inner["default"])
+                value[name] = copied(inner["default"])
             elif name in value and value[name] is None and not inner.get("nullable") and "type" in inner:
                 del value[name]
             if name in value:

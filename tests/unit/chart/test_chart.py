@@ -34,7 +34,7 @@ def render(helm):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(done.stderr)
-        return [document for document in yaml.safe_load_all(done.stdout) if document]
+        return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
     return rendered
 
