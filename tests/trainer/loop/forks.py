@@ -4,6 +4,7 @@ An order: {"program": path, "arguments": [...], "environment": {...}, "directory
 is written to <output>.code when the program has ended; its pid is the line that is answered.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -16,8 +17,11 @@ IMPORTED = ("tensorflow", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.tra
 
 
 def main() -> None:
+    gc.disable()
     for name in IMPORTED:
         importlib.import_module(name)
+    gc.freeze()  # no fork looks through all that was imported, as none of a zygote does
+    gc.enable()
     for line in sys.stdin:
         order = json.loads(line)
         reading, writing = os.pipe()
