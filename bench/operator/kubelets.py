@@ -40,7 +40,9 @@ class Kubelets:
 
     def upsert(self, raw: dict[str, Any]) -> None:
         """See Sink."""
-        if raw["metadata"].get("deletionTimestamp") or not raw["spec"].get("nodeName"):
+        # What has no grace left, as a pod that has ended, the server itself removes.
+        leaving = raw["metadata"].get("deletionGracePeriodSeconds", 0) > 0
+        if leaving or not (raw["spec"].get("nodeName") or raw["metadata"].get("deletionTimestamp")):
             self._line.put_nowait(raw)
 
     def delete(self, raw: dict[str, Any]) -> None:

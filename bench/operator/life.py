@@ -123,7 +123,10 @@ async def replacements(fleet: Fleet, jobs: int, samples: int) -> Replacements:
 
 
 class _Spare:
-    """A job that no operator touches, with one pod: what its replacement takes is what the API server takes."""
+    """A job that no operator touches, with one pod: what its replacement takes is what the API server takes.
+
+    It has the status of a job that runs, without which the API server has less to look at.
+    """
 
     def __init__(self, fleet: Fleet, job: Job) -> None:
         self._client, self._end_pod = fleet.client, fleet.end_pod
@@ -140,6 +143,9 @@ class _Spare:
         body = load.job("spare")
         body["spec"]["managedBy"] = "dtj.dev/bench"
         self = cls(fleet, Job.parse(await fleet.client.create(JOBS, SPARE, body)))
+        async for job in fleet.jobs(STANDING):
+            await fleet.client.patch_status(JOBS, SPARE, self._job.name, {"status": job["status"]})
+            break
         await self._create()
         return self
 

@@ -129,6 +129,8 @@ def _status() -> Schema:
     conditions = schema["properties"]["conditions"]
     conditions["x-kubernetes-list-type"] = "map"
     conditions["x-kubernetes-list-map-keys"] = ["type"]
+    # It has one writer: who owns which field of it is not worth working out with every write.
+    schema["x-kubernetes-map-type"] = "atomic"
     _without_defaults(schema)
     return schema
 
