@@ -3,9 +3,9 @@
 Each directory below binaries/ is a Go module whose `tool` lines name the
 programs, or which is one itself; go.sum pins every byte of their sources. What
 shares much of its code with Kubernetes, and asks for no later versions of what
-Kubernetes is made of, is in its module: it is compiled once. A
-program's cache key is made from the directory's files, the Go version and the
-flags, so nothing stale is ever run.
+Kubernetes is made of, is in its module: it is compiled once. A program's cache
+key is made from the directory's files, the Go version and the flags, so nothing
+stale is ever run.
 """
 
 from __future__ import annotations

@@ -121,8 +121,7 @@ def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given
     if given is None and (cardinality == UNKNOWN or (replicas > 1 and _static_batch(data) is None)):
         import tensorflow as tf
 
-        for first in data.take(1):
-            _divisible(int(_length(first)), replicas)
+        _divisible(_first_batch(data), replicas)
 
         def counted(count: Any, *batch: Any) -> Any:
             return count + tf.cast(_length(batch) % replicas == 0, tf.int64)
@@ -301,15 +300,16 @@ def _agree(data: Any, replicas: int, global_batch_size: int | None, per_replica_
     """A Dataset has its batches; a size beside it, which scales the learning rate, has to be theirs."""
     sizes = {"global_batch_size": (global_batch_size, 1), "per_replica_batch_size": (per_replica_batch_size, replicas)}
     for name, (size, times) in sizes.items():
-        if size is None:
-            continue
-        for first in data.take(1):
-            found = int(_length(first))
-            if found != size * times:
-                raise PreflightFailed(
-                    f"{name}={size} makes global batches of {size * times}, and those of the tf.data.Dataset have "
-                    f"{found}; leave it out, or batch the Dataset so"
-                )
+        if size is not None and (found := _first_batch(data)) and found != size * times:
+            raise PreflightFailed(
+                f"{name}={size} makes global batches of {size * times}, and those of the tf.data.Dataset have "
+                f"{found}; leave it out, or batch the Dataset so"
+            )
+
+
+def _first_batch(data: Any) -> int:
+    """Examples of a Dataset's first batch; 0 where it is empty."""
+    return next((int(_length(first)) for first in data.take(1)), 0)
 
 
 def _divisible(total: int, replicas: int) -> None:
