@@ -72,9 +72,6 @@ CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 NODE = ("kubelet", "kube-proxy", "coredns")
 CLUSTER = (*PLANE, *CONTROLLERS, *NODE)
 
-GIB_COLD = 7.0
-"""Written by the first build of everything: module cache 1, build cache 3.6, binaries 0.7, temporary files."""
-
 
 def ensure(*names: str) -> dict[str, Path]:
     """Paths of the named programs, built now where they are missing.
