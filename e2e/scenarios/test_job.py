@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 def test_job_runs_to_succeeded(place: Place, record_property: Record) -> None:
     began = time.monotonic()
-    job, variation = place.run(epochs=3)
+    job, variation = place.run(epochs=5)
     with place.watch(job) as watcher:
         training(watcher, 2)
         record_property("first_step_seconds", round(time.monotonic() - began, 2))

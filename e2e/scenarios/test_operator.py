@@ -25,7 +25,7 @@ def restarts(pods: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def test_operator_pod_deleted_training_goes_on(place: Place) -> None:
-    job, variation = place.run(epochs=5)
+    job, variation = place.run(epochs=8)
     with place.watch(job) as watcher:
         training(watcher, 2, step=100)
         before = restarts(job.pods())
@@ -50,7 +50,7 @@ def test_steady_state_writes_nothing_but_the_lease(place: Place, record_property
     if audit is None:
         pytest.skip("this provider does not show the API server's audit log")
     still = place.idle(name="still")
-    moving, _ = place.run(name="moving", epochs=200)
+    moving, _ = place.run(name="moving", epochs=400)
     with place.watch(moving) as watcher:
         training(watcher, 2, step=20)
         for job in (moving, still):

@@ -28,7 +28,7 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def killed(place: Place) -> Iterator[Killed]:
-    job, variation = place.run(epochs=10)
+    job, variation = place.run(epochs=14)
     story = Killed(job, variation)
     with place.watch(job) as watcher:
         training(watcher, 2, step=60)
