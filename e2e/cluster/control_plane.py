@@ -107,6 +107,7 @@ def controllers(program: Path, kubeconfig: Path, authority: Path, signing_key: P
         "--leader-elect=false",
         f"--node-monitor-grace-period={grace_seconds}s",
         "--node-monitor-period=2s",
+        "--pvclaimbinder-sync-period=250ms",  # a claim that is seen before its volume waits for the next
         "--kube-api-qps=300",
         "--kube-api-burst=600",
     ]
