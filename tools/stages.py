@@ -74,7 +74,7 @@ CHECK = (
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", *GROUPED, "--durations=5", "-m", QUICK),
+    pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
 )
 FAULTS = pytest("faults", "-q", *GROUPED, "--durations=5", "-m", "faults and not sample")
 TWO = ("-v", *GROUPED, "--maxprocesses=2")
