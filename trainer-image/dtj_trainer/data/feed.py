@@ -97,11 +97,24 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
     """Finite batches of this process, for the validation at an epoch's end."""
     if isinstance(data, Pipeline):
         share = sizes.share(session) if sizes.total else Share(session.workers, session.rank, 128, 128)
-        return data.validation(share)
+        return _untuned(data.validation(share))
     found = data if is_dataset(data) else _call(data, session)
     if int(found.cardinality()) == INFINITE:
         raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
-    return _every_nth(found, session) if found is data else found
+    return _untuned(_every_nth(found, session) if found is data else found)
+
+
+def _untuned(dataset: Any) -> Any:
+    """Without TensorFlow's tuner, unless somebody chose it. Each validation has an iterator of its own, and to let go
+    of a tuned one takes, now and then, as long again as it lived: its tuner misses that it is to end (TensorFlow 2.21).
+    """
+    import tensorflow as tf
+
+    if dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
 
 
 def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given: int | None) -> int | None:

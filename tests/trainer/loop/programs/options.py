@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 import dtj_trainer as dtj
+from dtj_trainer.data import feed
 from dtj_trainer.loop import engine
 
 session = dtj.init(seed=1)
@@ -110,6 +111,20 @@ told["stopped"] = dtj.fit(compiled(), pipeline(), epochs=3, global_batch_size=24
 dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[listening])
 dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[saving])
 told["seen"], told["files"] = seen, sorted(path.name for path in folder.glob("at-*"))
+
+
+def tuned(**chosen: bool) -> bool | None:
+    """Whether a validation's batches have TensorFlow's tuner, where their Dataset chose so."""
+    options = tf.data.Options()
+    for name, choice in chosen.items():
+        setattr(options.autotune, name, choice)
+    data = tf.data.Dataset.range(64).batch(8, drop_remainder=True).with_options(options)
+    found = feed.validation_batches(data, session, feed.batches(data, session, None, None))
+    enabled: bool | None = found.options().autotune.enabled
+    return enabled
+
+
+told["tuned"] = [tuned(), tuned(enabled=True), tuned(enabled=False)]
 
 
 def forever() -> object:
