@@ -101,6 +101,11 @@ class Watcher:
         self.world = World(job, tuple(sorted(pods, key=_slot)))
         return self.world
 
+    def metrics(self) -> list[str]:
+        """What each trainer answers on /metrics now, without those that do not."""
+        answers = [trainer.get("/metrics") for trainer in list(self._trainers.values())]
+        return [answer.decode() for answer in answers if answer is not None]
+
     def _watch_api(self) -> None:
         while not self._stop.is_set():
             try:

@@ -122,6 +122,15 @@ def checkpoint_made(watcher: Watcher, after: int, seconds: float = 60) -> None:
     )
 
 
+def standbys_ready(watcher: Watcher, workers: int, seconds: float = 60) -> float:
+    """Wait until each worker has a second process that is ready to take over; returns the seconds it took."""
+    return until(
+        lambda: sum("\ndtj_standby_ready 1\n" in text for text in watcher.metrics()) == workers,
+        seconds,
+        f"a standby in each of {workers} workers",
+    )
+
+
 def time_recovery(watcher: Watcher, disturb: Callable[[], float], seconds: float = 60) -> Recovery:
     """Disturb the job (`disturb` returns the moment) and wait until all its pods have made a new step."""
     names = [pod["metadata"]["name"] for pod in watcher.look().pods]
