@@ -37,7 +37,7 @@ def test_a_trainer_and_the_operator_show_all_that_the_docs_name(place: Place) ->
     job, _ = place.run(epochs=60)
     with place.watch(job) as watcher:
         training(watcher, 2, step=20)
-        checkpoint_made(watcher, after=0)
+        checkpoint_made(watcher)
         time_recovery(watcher, kill(place.ground, watcher.look().pods[1]))
     of_trainer = scraped(place, place.namespace, "digits-worker-0", 9401)
     (operator,) = place.ground.operator_pods()

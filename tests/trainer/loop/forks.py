@@ -4,8 +4,6 @@ An order: {"program": path, "arguments": [...], "environment": {...}, "directory
 is written to <output>.code when the program has ended; its pid is the line that is answered.
 """
 
-import gc
-import importlib
 import json
 import os
 import runpy
@@ -13,15 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-IMPORTED = ("tensorflow", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
+from dtj_trainer.supervisor import zygote
 
 
 def main() -> None:
-    gc.disable()
-    for name in IMPORTED:
-        importlib.import_module(name)
-    gc.freeze()  # no fork looks through all that was imported, as none of a zygote does
-    gc.enable()
+    zygote.preload()
     for line in sys.stdin:
         order = json.loads(line)
         reading, writing = os.pipe()

@@ -42,11 +42,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     sources: list[socket.socket | int] = [control, wake]
     began = time.monotonic()
-    gc.disable()  # what is imported stays
-    defer()
     preload()
-    gc.freeze()
-    gc.enable()
     _say(control, {"ready": round(time.monotonic() - began, 3)})
     children: set[int] = set()
     while True:
@@ -65,12 +61,16 @@ def main() -> None:
 
 
 def preload() -> None:
-    """Import TensorFlow and what every training needs beside it."""
+    """Import TensorFlow and what every training needs beside it, for forks of this process."""
+    gc.disable()
+    defer()
     with unrepeated():
         _preload_tensorflow()
         for name in PRELOADED:
             with suppress(ImportError):
                 importlib.import_module(name)
+    gc.freeze()  # it stays: no fork looks through it for garbage
+    gc.enable()
 
 
 def _preload_tensorflow() -> None:

@@ -5,7 +5,6 @@ import sys
 from types import ModuleType
 
 from dtj_trainer.supervisor import zygote
-from dtj_trainer.supervisor.deferral import defer
 
 
 def walk(module: ModuleType, found: dict[str, str]) -> dict[str, str]:
@@ -25,7 +24,6 @@ def walk(module: ModuleType, found: dict[str, str]) -> dict[str, str]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["preloaded"]:
-        defer()
         zygote.preload()
     import tensorflow as tf
 
