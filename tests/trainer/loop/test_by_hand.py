@@ -39,6 +39,14 @@ def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(coun
     assert note["metrics"]["loss"] == pytest.approx(0.01 * resumed[0].said["weight"] / 0.99, rel=1e-3)
 
 
+def test_all_leave_at_a_later_step_where_one_was_past_the_first_before_it_could_read_of_it(tmp_path):
+    """The chief takes the next steps for as slow as its last one, and the other has looked just before it says so."""
+    environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", "TEST_STALLS_AT": "3"}
+    ended = launch.run_workers(2, "by_hand.py", environment=environment)
+    assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
+    assert len({each.last_word for each in ended}) == 1
+
+
 def test_a_loss_that_is_not_finite_ends_the_program_as_it_ends_the_loop():
     ended = launch.run("by_hand.py", environment={"TEST_NAN_AT": "2"})
     assert ended.code == 1

@@ -36,7 +36,7 @@ class Board:
         if self._rank == 0:
             self._store.set_config_key_value(key, text)
             return text
-        return self._read(key)
+        return self._await(key)
 
     def offer(self, key: str, text: str) -> None:
         """Write under a key of one's own choice; who comes second changes nothing."""
@@ -58,6 +58,10 @@ class Board:
             return _text(self._store.get_config_key_value(f"dtj/{key}", PEEK_MILLISECONDS))
         return None
 
+    def read(self, key: str) -> str:
+        """What stands under that key, as soon as somebody has written it."""
+        return self._own[key] if self._store is None else self._await(f"dtj/{key}")
+
     def barrier(self) -> None:
         """Return when every process has come here; in rank 0, which holds the board, when the others have gone on."""
         key = f"dtj/{next(self._rounds)}"
@@ -70,14 +74,14 @@ class Board:
             time.sleep(ANSWER_SECONDS)
             return
         self._store.set_config_key_value(f"{key}/here/{self._rank}", "yes")
-        self._read(f"{key}/open")
+        self._await(f"{key}/open")
         self._store.set_config_key_value(f"{key}/gone/{self._rank}", "yes")
 
     def _collect(self, key: str) -> None:
         for rank in range(1, self._processes):
-            self._read(f"{key}/{rank}")
+            self._await(f"{key}/{rank}")
 
-    def _read(self, key: str) -> str:
+    def _await(self, key: str) -> str:
         return _text(self._store.get_config_key_value(key, int(WAIT_SECONDS * 1000)))
 
 

@@ -13,6 +13,8 @@ import dtj_trainer as dtj
 from dtj_trainer import link
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
+ASKED_TO_LEAVE_AT = int(os.environ.get("TEST_ASKED_TO_LEAVE_AT", "0"))
+STALLS_AT = int(os.environ.get("TEST_STALLS_AT", "0"))
 NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
 
 with dtj.session() as job:
@@ -34,7 +36,14 @@ with dtj.session() as job:
     for number in range(begun + 1, begun + 1 + int(os.environ.get("TEST_STEPS", "2000"))):
         if number == ASKED_AT and job.index == job.input_context.num_input_pipelines - 1:  # as POST /checkpoint does
             link.child().checkpoint_wanted.set()
-        job.report(step=number, loss=math.nan if number == NAN_AT else step())
+        if number == ASKED_TO_LEAVE_AT and not job.is_chief:
+            link.child().preempted.set()
+        if number == STALLS_AT and job.is_chief:
+            time.sleep(2.5)
+        loss = step()
+        if number == STALLS_AT and job.is_chief:
+            time.sleep(0.1)
+        job.report(step=number, loss=math.nan if number == NAN_AT else loss)
         time.sleep(0.005)
         if number == begun + 1:
             sys.stdout.write(f"SAY {job.role} {job.index}\n")
