@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 
 from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.tf_config import TfConfig
@@ -51,11 +53,12 @@ def supervise(invocation: Invocation) -> Ending:
     else:
         program.check()
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
-    nursery = Nursery(child_environment(settings, place.config, os.environ), preload=preload)
-    supervision = Supervision(settings, place, program, nursery)
-    supervision.heed_signals()
-    Desk(settings.port, supervision.facts).open()
-    return supervision.run()
+    with closing(Nursery(child_environment(settings, place.config, os.environ), preload=preload)) as nursery:
+        nursery.tend(time.monotonic())  # TensorFlow is imported from now on
+        supervision = Supervision(settings, place, program, nursery)
+        supervision.heed_signals()
+        Desk(settings.port, supervision.facts).open()
+        return supervision.run()
 
 
 def _serving(place: Place) -> Place:

@@ -458,7 +458,6 @@ class Supervision:
         for child in self._pod.children():
             if child.pid is not None:
                 nursery.kill(child.pid)
-        self._nursery.close()
         progress = self._progress
         ending = replace(
             ending,

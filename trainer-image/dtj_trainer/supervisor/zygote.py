@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor import child
+from dtj_trainer.supervisor.ahead import fetched_ahead
 from dtj_trainer.supervisor.deferral import defer, demand
 from dtj_trainer.supervisor.repetition import unrepeated
 
@@ -64,7 +65,7 @@ def preload() -> None:
     """Import TensorFlow and what every training needs beside it, for forks of this process."""
     gc.disable()
     defer()
-    with unrepeated():
+    with fetched_ahead(), unrepeated():
         _preload_tensorflow()
         for name in PRELOADED:
             with suppress(ImportError):

@@ -1,0 +1,15 @@
+"""Preloads with the list that the first argument names, after writing it if it is told to `write`."""
+
+import json
+import sys
+from pathlib import Path
+
+from dtj_trainer.supervisor import ahead, zygote
+
+ahead.LIST = Path(sys.argv[1])  # type: ignore[misc]
+if "write" in sys.argv:
+    ahead.main()
+else:
+    zygote.preload()
+read = [name for name, module in sys.modules.items() if type(getattr(module, "__loader__", None)) is ahead._Read]
+sys.stdout.write(json.dumps({"modules": sorted(sys.modules), "read": len(read)}))

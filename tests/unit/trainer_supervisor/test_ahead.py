@@ -1,0 +1,60 @@
+"""Code that is read before it is imported: used where an import would have found it, and nowhere else."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from dtj_trainer.supervisor import ahead
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A package `ahead_of` with a module `told` in a place that is listed."""
+    package = tmp_path / "place" / "ahead_of"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "told.py").write_text("WORD = 1\n")
+    (tmp_path / "list").write_text("ahead_of/gone.py\nahead_of/told.py\n")
+    monkeypatch.setattr(ahead, "LIST", tmp_path / "list")
+    monkeypatch.setattr(ahead, "PLACE", tmp_path / "place")
+    monkeypatch.syspath_prepend(tmp_path / "place")
+    yield tmp_path / "place"
+    for name in [name for name in sys.modules if name.startswith("ahead_of")]:
+        del sys.modules[name]
+
+
+def told() -> int:
+    word: int = import_module("ahead_of.told").WORD
+    return word
+
+
+def test_a_listed_module_is_imported_from_what_was_read_before(place):
+    with ahead.fetched_ahead():
+        (place / "ahead_of" / "told.py").write_text("WORD = 22\n")
+        assert told() == 1
+        assert Path(import_module("ahead_of.told").__file__ or "") == place / "ahead_of" / "told.py"
+        with pytest.raises(ModuleNotFoundError):
+            import_module("ahead_of.gone")
+
+
+def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(place, tmp_path, monkeypatch):
+    other = tmp_path / "other" / "ahead_of"
+    other.mkdir(parents=True)
+    (other / "__init__.py").touch()
+    (other / "told.py").write_text("WORD = 3\n")
+    monkeypatch.syspath_prepend(tmp_path / "other")
+    with ahead.fetched_ahead():
+        assert told() == 3
+
+
+def test_afterwards_and_without_a_list_imports_are_what_they_were(place):
+    finders = list(sys.meta_path)
+    with ahead.fetched_ahead():
+        assert len(sys.meta_path) == len(finders) + 1
+    assert sys.meta_path == finders
+    ahead.LIST.unlink()
+    with ahead.fetched_ahead():
+        assert sys.meta_path == finders
+        assert told() == 1
