@@ -80,6 +80,12 @@ TensorFlow's threads, back to the kernel each time, and a convolutional network 
 """
 
 
+WITHOUT_CHIPS = {"TPU_LOAD_LIBRARY": "0"}
+"""Keep tensorflow-tpu from loading libtpu where there are no chips to claim. By default it does that while it is
+imported, and off Google's cloud libtpu then asks for a metadata server, for more than ten minutes.
+"""
+
+
 def child_environment(settings: Settings, config: TfConfig, environment: Mapping[str, str]) -> dict[str, str]:
     """The program's environment: what is there, and the settings as DTJ_… variables."""
     cpus = Cgroup().cpus()
@@ -103,6 +109,8 @@ def child_environment(settings: Settings, config: TfConfig, environment: Mapping
             "TF_NUM_INTRAOP_THREADS": f"{threads}",
             "TF_NUM_INTEROP_THREADS": f"{max(2, threads)}",
         }
+    if not accelerators.tpu_there(environment):
+        defaults |= WITHOUT_CHIPS
     return {**defaults, **environment, **ours}
 
 

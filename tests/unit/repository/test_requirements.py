@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from dtj_trainer.supervisor.place import DISTRIBUTIONS
+
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "requirements").glob("*.txt"))
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -36,7 +38,8 @@ def test_a_package_has_one_version_in_every_file():
 
 
 @pytest.mark.parametrize(("file", "extra"), [
-    ("operator", "operator"), ("trainer-gpu", "trainer"), ("tf-keras", "tf_keras"), ("dev", "dev"),
+    ("operator", "operator"), ("trainer-gpu", "trainer"), ("trainer-tpu", "trainer_tpu"), ("tf-keras", "tf_keras"),
+    ("dev", "dev"),
 ])  # fmt: skip
 def test_the_pins_are_inside_the_ranges_of_the_extra(file, extra):
     pinned = pins(ROOT / "requirements" / f"{file}.txt")
@@ -50,6 +53,15 @@ def test_the_operator_image_has_no_tensorflow_and_no_kubernetes_client():
     assert not {"tensorflow", "tensorflow-cpu", "keras", "numpy", "kubernetes"} & set(
         pins(ROOT / "requirements" / "operator.txt")
     )
+
+
+def test_each_line_of_the_trainer_image_is_named_in_its_dockerfile_and_has_what_that_expects():
+    dockerfile = (ROOT / "trainer-image" / "Dockerfile").read_text()
+    lines = {file.name: pins(file) for file in FILES if file.name.startswith("trainer")}
+    assert set(re.findall(r"REQUIREMENTS=(\S+?\.txt)", dockerfile)) == set(lines)
+    for name, pinned in lines.items():
+        assert "libclang" in pinned, name
+        assert len(pinned.keys() & set(DISTRIBUTIONS)) == 1, name
 
 
 def test_the_trainer_image_has_no_kopf_no_scikit_learn_and_no_tensorboard():

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from dtj_trainer.cluster import accelerators
 from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.failures import classify, peer_was_lost
@@ -58,15 +59,16 @@ def test_parameter_servers_need_all_three_roles(missing):
         parameter_server.check(environment("ParameterServer", next(iter(roles)), **roles))
 
 
-def test_a_tpu_is_found_by_name_or_by_its_chips_and_never_guessed(tmp_path):
-    assert tpu.address({}, tmp_path) is None
-    assert tpu.address({"TPU_NAME": "node-1"}, tmp_path) == "node-1"
+def test_a_tpu_is_found_by_name_or_by_its_chips_and_never_guessed(tmp_path, monkeypatch):
+    monkeypatch.setattr(accelerators, "DEVICES", tmp_path)
+    assert tpu.address({}) is None
+    assert tpu.address({"TPU_NAME": "node-1"}) == "node-1"
     (tmp_path / "vfio").mkdir()
     (tmp_path / "vfio" / "0").touch()
-    assert tpu.address({}, tmp_path) is None
-    assert tpu.address({"TPU_WORKER_ID": "0"}, tmp_path) == "local"
+    assert tpu.address({}) is None
+    assert tpu.address({"TPU_WORKER_ID": "0"}) == "local"
     (tmp_path / "accel0").touch()
-    assert tpu.address({}, tmp_path) == "local"
+    assert tpu.address({}) == "local"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dtj_trainer import environment
+from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
@@ -18,7 +19,7 @@ from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.place import Part, read_place
-from dtj_trainer.supervisor.program import uses_us, variables_set_for_import
+from dtj_trainer.supervisor.program import may_preload, uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
 from dtj_trainer.supervisor.settings import Settings, parse, termination_log
 from dtj_trainer.supervisor.termination import Ending
@@ -342,6 +343,29 @@ def test_the_program_is_told_what_a_flag_has_set():
     assert environment.read(told).stall_seconds == 7.0
     assert environment.read(told).start_seconds == 9.0
     assert environment.read(told).devices.threads is None  # so that a deterministic program gets one
+
+
+def test_libtpu_is_loaded_only_where_there_are_chips_or_the_user_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(accelerators, "DEVICES", tmp_path)
+
+    def loads(told: dict[str, str]) -> str | None:
+        return child_environment(Settings(), read_tf_config({}), told).get("TPU_LOAD_LIBRARY")
+
+    assert loads({}) == loads({"TPU_NAME": "grpc://10.0.0.1:8470"}) == "0"
+    assert loads({"TPU_LOAD_LIBRARY": "1"}) == "1"
+    (tmp_path / "accel0").touch()
+    assert loads({}) is None
+
+
+def test_tensorflow_is_not_imported_ahead_where_that_would_claim_a_tpu(tmp_path, monkeypatch):
+    monkeypatch.setattr(accelerators, "DEVICES", tmp_path)
+    assert may_preload("auto", None, "OneDevice", {})
+    assert not may_preload("auto", None, "TPU", {})
+    assert not may_preload("auto", None, "None", {"TPU_NAME": "local"})
+    (tmp_path / "vfio").mkdir()
+    (tmp_path / "vfio" / "0").touch()
+    assert may_preload("auto", None, "OneDevice", {})
+    assert not may_preload("auto", None, "OneDevice", {"TPU_WORKER_ID": "0"})
 
 
 def test_a_checkpoint_setting_of_the_wrong_kind_is_one_sentence():

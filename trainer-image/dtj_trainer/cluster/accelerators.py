@@ -1,20 +1,33 @@
-"""Whether this container has GPUs, told by the device files that drivers and device plugins put into it.
+"""Whether this container has GPUs or TPUs, told by the device files that drivers and device plugins put into it.
 
 Standard library only: the supervisor asks.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from dtj_trainer.errors import PreflightFailed
 
+DEVICES = Path("/dev")
 NODES: Final = ("nvidia[0-9]*", "kfd", "dxg")
 """NVIDIA's, AMD's, and those of Windows' Linux subsystem."""
 
 
-def gpu_there(devices: Path = Path("/dev")) -> bool:
+def gpu_there() -> bool:
     """Whether there is at least one."""
-    return any(any(devices.glob(node)) for node in NODES)
+    return any(any(DEVICES.glob(node)) for node in NODES)
+
+
+def tpu_there(environment: Mapping[str, str]) -> bool:
+    """Whether there is at least one chip of a TPU.
+
+    It shows as `/dev/accel*` (v2 to v4), or as `/dev/vfio/<number>` (v5 and later) together with TPU_WORKER_ID: other
+    devices are behind vfio too.
+    """
+    if any(DEVICES.glob("accel*")):
+        return True
+    return "TPU_WORKER_ID" in environment and any(DEVICES.glob("vfio/[0-9]*"))
 
 
 def require(gpus: int | None) -> None:

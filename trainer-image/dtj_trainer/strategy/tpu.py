@@ -2,26 +2,23 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from dtj_trainer.cluster.accelerators import tpu_there
 from dtj_trainer.errors import PreflightFailed
 
-DEVICES = Path("/dev")
 NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, or choose another strategy"
 
 
-def address(env: Mapping[str, str], devices: Path = DEVICES) -> str | None:
+def address(env: Mapping[str, str]) -> str | None:
     """What to ask the resolver for: `local` for the chips of this host, a name otherwise; None without any TPU.
 
     A name is never tried on speculation: the resolver would ask a metadata server, which takes minutes where there is
-    none. Chips show as `/dev/accel*` (v2 to v4) or `/dev/vfio/<number>` (v5 and later) together with TPU_* variables.
+    none.
     """
     if env.get("TPU_NAME"):
         return env["TPU_NAME"]
-    chips = any(devices.glob("accel*"))
-    behind_vfio = "TPU_WORKER_ID" in env and any(devices.glob("vfio/[0-9]*"))
-    return "local" if chips or behind_vfio else None
+    return "local" if tpu_there(env) else None
 
 
 def build() -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dtj_trainer.cluster.accelerators import tpu_there
 from dtj_trainer.errors import PreflightFailed
 
 _ASSIGNED: Final = re.compile(
@@ -95,9 +96,7 @@ def uses_us(text: str) -> bool:
 
 
 def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:
-    """Whether TensorFlow may be imported ahead of the program."""
-    if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME"):
-        return False
-    if any(Path("/dev").glob("accel*")):
+    """Whether TensorFlow may be imported ahead of the program. Not where there is a TPU: importing claims its chips."""
+    if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME") or tpu_there(environment):
         return False
     return program is None or not variables_set_for_import(program.text())
