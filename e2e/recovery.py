@@ -8,10 +8,14 @@ from e2e.watching import Sample
 
 @dataclass(frozen=True)
 class Recovery:
-    """`seconds` by pod, from the disturbance to the pod's first new step; `lost_steps` were trained twice."""
+    """`seconds` by pod, from the disturbance to the pod's first new step; `lost_steps` were trained twice.
+
+    `leaving`: seconds until the old children of the pods that stay were gone; where a pod is deleted they have saved.
+    """
 
     seconds: dict[str, float]
     lost_steps: int
+    leaving: float = 0.0
 
     @property
     def all_train(self) -> float:
@@ -27,7 +31,7 @@ def recovery(samples: Sequence[Sample], disturbed_at: float, pods: Iterable[str]
     """
     seconds: dict[str, float] = {}
     first_steps: list[int] = []
-    reached = 0
+    reached, leaving = 0, 0.0
     for pod in pods:
         of_pod = [sample for sample in samples if sample.pod == pod]
         before = [sample for sample in of_pod if sample.at <= disturbed_at]
@@ -38,10 +42,12 @@ def recovery(samples: Sequence[Sample], disturbed_at: float, pods: Iterable[str]
         if first is None:
             return None
         seconds[pod] = first.at - disturbed_at
+        if first.uid == before[-1].uid:
+            leaving = max(leaving, next(s.at for s in after if is_new_child(before[-1], s)) - disturbed_at)
         first_steps.append(first.step or 0)
         lived_on = [sample.step or 0 for sample in after if not is_new_child(before[-1], sample)]
         reached = max([reached, *lived_on, *(sample.step or 0 for sample in before)])
-    return Recovery(seconds, max(0, reached - min(first_steps) + 1))
+    return Recovery(seconds, max(0, reached - min(first_steps) + 1), leaving)
 
 
 def first_new_step(before: Sample, after: Iterable[Sample]) -> Sample | None:

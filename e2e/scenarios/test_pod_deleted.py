@@ -9,17 +9,19 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 def test_worker_pod_deleted_is_replaced_and_all_train_again(place: Place, record_property: Record) -> None:
     job, variation = place.run(epochs=6)
-    seconds = []
+    seconds, leaving = [], []
     with place.watch(job) as watcher:
         training(watcher, 2, step=100)
         for index in (1, 0):
             before = watcher.look().pods[index]
             back = time_recovery(watcher, delete(place.ground, before))
             seconds.append(round(back.all_train, 3))
+            leaving.append(round(back.leaving, 3))  # the grace that was used for saving
             after = watcher.look().pods[index]
             assert after["metadata"]["uid"] != before["metadata"]["uid"]
             training(watcher, 2, step=max(sample.step or 0 for sample in watcher.samples[-4:]) + 50)
     record_property("recovery_seconds", seconds)
+    record_property("leaving_seconds", leaving)
     status = job.succeeded(120)
 
     assert status["progress"]["step"] == variation.expected_steps

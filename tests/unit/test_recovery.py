@@ -73,3 +73,17 @@ def test_all_train_again_when_the_slowest_does():
 
 def test_a_pod_that_never_trained_cannot_recover():
     assert recovery([said(3.0, step=1)], 2.0, ["w0"]) is None
+
+
+def test_the_old_children_leave_until_the_last_pod_that_stays_has_a_new_one():
+    samples = [
+        said(1.0, "w0", 70),
+        said(1.0, "w1", 70),
+        said(2.5, "w0", 72, restarts=1),
+        said(4.0, "w1", uid="b"),
+        said(5.0, "w0", 73, restarts=1),
+        said(5.0, "w1", 73, uid="b"),
+    ]
+    found = recovery(samples, 2.0, ["w0", "w1"])
+    assert found is not None
+    assert (found.all_train, found.leaving) == (3.0, 0.5)
