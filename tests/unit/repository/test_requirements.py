@@ -64,5 +64,13 @@ def test_each_line_of_the_trainer_image_is_named_in_its_dockerfile_and_has_what_
         assert len(pinned.keys() & set(DISTRIBUTIONS)) == 1, name
 
 
+def test_building_the_trainer_image_never_looks_for_a_tpu():
+    """An import of tensorflow-tpu that may load libtpu waits for a metadata server, for minutes."""
+    dockerfile = (ROOT / "trainer-image" / "Dockerfile").read_text()
+    imports = re.findall(r"^.*python .*-m dtj_trainer\..*$", dockerfile, re.MULTILINE)
+    assert imports
+    assert all("TPU_LOAD_LIBRARY=0 " in line for line in imports)
+
+
 def test_the_trainer_image_has_no_kopf_no_scikit_learn_and_no_tensorboard():
     assert not {"kopf", "aiohttp", "scikit-learn", "tensorboard"} & set(pins(ROOT / "requirements" / "trainer.txt"))
