@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from dtj_trainer.cluster import accelerators
-from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor import settings as settings_module
@@ -17,7 +16,7 @@ from dtj_trainer.supervisor import termination
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place
+from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place, slice_environment
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
 from dtj_trainer.supervisor.supervision import Supervision
@@ -53,7 +52,7 @@ def supervise(invocation: Invocation) -> Ending:
     else:
         program.check()
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
-    with closing(Nursery(child_environment(settings, place.config, os.environ), preload=preload)) as nursery:
+    with closing(Nursery(child_environment(settings, place, os.environ), preload=preload)) as nursery:
         nursery.tend(time.monotonic())  # TensorFlow is imported from now on
         supervision = Supervision(settings, place, program, nursery)
         supervision.heed_signals()
@@ -63,7 +62,10 @@ def supervise(invocation: Invocation) -> Ending:
 
 def _serving(place: Place) -> Place:
     """The place of a pod without a program: it has to be one that serves."""
-    serves = place.task.role == "ps" or (place.task.role == "worker" and place.config.cluster.get("ps"))
+    task = place.task
+    serves = (
+        place.part is Part.SERVER or task.role == "ps" or (task.role == "worker" and place.config.cluster.get("ps"))
+    )
     if not serves:
         message = (
             f"there is nothing to run: {place.task} serves nobody, so it needs a program; "
@@ -86,7 +88,7 @@ imported, and off Google's cloud libtpu then asks for a metadata server, for mor
 """
 
 
-def child_environment(settings: Settings, config: TfConfig, environment: Mapping[str, str]) -> dict[str, str]:
+def child_environment(settings: Settings, place: Place, environment: Mapping[str, str]) -> dict[str, str]:
     """The program's environment: what is there, and the settings as DTJ_… variables."""
     cpus = Cgroup().cpus()
     threads = settings.threads or cpus
@@ -103,13 +105,19 @@ def child_environment(settings: Settings, config: TfConfig, environment: Mapping
         "deterministic": "true" if settings.deterministic else None,
     }
     ours = {variable(name): f"{value}" for name, value in told.items() if value is not None}
-    defaults = {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **dtensor_environment(config)}
+    defaults = {
+        "GRPC_FAIL_FAST": "use_caller",
+        "PYTHONUNBUFFERED": "1",
+        **KEEP_MEMORY,
+        **dtensor_environment(place.config),
+        **slice_environment(place),
+    }
     if settings.threads or cpus < (os.cpu_count() or 1):
         defaults |= {
             "TF_NUM_INTRAOP_THREADS": f"{threads}",
             "TF_NUM_INTEROP_THREADS": f"{max(2, threads)}",
         }
-    if not accelerators.tpu_there(environment):
+    if not accelerators.tpu_there({**defaults, **environment}):
         defaults |= WITHOUT_CHIPS
     return {**defaults, **environment, **ours}
 

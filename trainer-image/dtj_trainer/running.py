@@ -21,7 +21,7 @@ from dtj_trainer.cluster.peers import await_leader, await_peers
 from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.state.markers import finished
-from dtj_trainer.strategy import parameter_server
+from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choice import Choice, choose
 
@@ -143,6 +143,9 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     if choice.type == "MultiWorkerMirrored":
         _await_cluster(environment)
     if choice.type == "ParameterServer" and parameter_server.serves(environment):
+        parameter_server.check(environment)
+        _serve(environment, child)
+    if choice.type == "TPU" and tpu.serves(environment):
         _serve(environment, child)
     strategy = build(choice, environment)
     if choice.type != "None":
@@ -171,7 +174,6 @@ def _serve(environment: Environment, child: link.ChildLink) -> NoReturn:
     """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
     from dtj_trainer.supervisor.child import serve
 
-    parameter_server.check(environment)
     print(f"dtj: {environment.tf_config.task} serves; the program runs in the chief", flush=True)  # noqa: T201 - for people
     serve(child)
 

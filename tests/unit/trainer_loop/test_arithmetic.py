@@ -6,6 +6,7 @@ import json
 import pytest
 
 from dtj_trainer.cluster import accelerators
+from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.failures import classify, peer_was_lost
@@ -61,14 +62,22 @@ def test_parameter_servers_need_all_three_roles(missing):
 
 def test_a_tpu_is_found_by_name_or_by_its_chips_and_never_guessed(tmp_path, monkeypatch):
     monkeypatch.setattr(accelerators, "DEVICES", tmp_path)
-    assert tpu.address({}) is None
-    assert tpu.address({"TPU_NAME": "node-1"}) == "node-1"
+    alone = read_tf_config({})
+    assert tpu.address({}, alone) is None
+    assert tpu.address({"TPU_NAME": "node-1"}, alone) == "node-1"
     (tmp_path / "vfio").mkdir()
     (tmp_path / "vfio" / "0").touch()
-    assert tpu.address({}) is None
-    assert tpu.address({"TPU_WORKER_ID": "0"}) == "local"
+    assert tpu.address({}, alone) is None
+    assert tpu.address({"TPU_WORKER_ID": "0"}, alone) == "local"
     (tmp_path / "accel0").touch()
-    assert tpu.address({}) == "local"
+    assert tpu.address({}, alone) == "local"
+
+
+def test_a_chief_finds_the_hosts_of_a_slice_in_its_cluster():
+    cluster = {"chief": ["c:2222"], "worker": ["a:2222", "b:2222"]}
+    told = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}})}
+    assert tpu.address({}, read_tf_config(told)) == "grpc://a:2222,grpc://b:2222"
+    assert tpu.address({"TPU_NAME": "node-1"}, read_tf_config(told)) == "node-1"
 
 
 @pytest.mark.parametrize(

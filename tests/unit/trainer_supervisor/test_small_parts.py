@@ -18,7 +18,7 @@ from dtj_trainer.run import child_environment
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics
-from dtj_trainer.supervisor.place import Part, read_place
+from dtj_trainer.supervisor.place import Part, Place, read_place, slice_environment
 from dtj_trainer.supervisor.program import may_preload, uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
 from dtj_trainer.supervisor.settings import Settings, parse, termination_log
@@ -123,6 +123,25 @@ def test_parts_by_strategy_and_role():
     assert read_place(tf_config("worker", 0, {"worker": ["a:1"]}), 1).part is Part.ALONE
     assert read_place(tf_config("evaluator", 0), 1).part is Part.ALONE
     assert read_place({}, 1).part is Part.ALONE
+
+
+def test_over_several_hosts_of_a_tpu_slice_the_chief_runs_the_program_and_the_workers_serve():
+    on_tpus = {"DTJ_STRATEGY": '{"type": "TPU"}'}
+    several = {"chief": ["c:1"], "worker": ["a:1", "b:1"]}
+
+    def place(role: str, cluster: dict[str, list[str]], index: int = 0) -> Place:
+        return read_place({**tf_config(role, index, cluster), **on_tpus}, 1)
+
+    assert place("chief", several).part is Part.COORDINATOR
+    assert place("chief", several).peers == (Task("worker", 0), Task("worker", 1))
+    assert place("worker", several, 1).part is Part.SERVER
+    assert place("evaluator", {**several, "evaluator": ["e:1"]}).part is Part.ALONE
+    assert place("chief", {"chief": ["c:1"]}).part is Part.ALONE
+    assert place("worker", {"worker": ["a:1"]}).part is Part.ALONE
+    assert slice_environment(place("worker", several, 1)) == {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "a,b"}
+    assert slice_environment(place("chief", several)) == {}
+    with pytest.raises(PreflightFailed, match=r"TPU over 2 workers needs a chief.*; add spec\.replicaSpecs\.chief"):
+        place("worker", {"worker": ["a:1", "b:1"]})
 
 
 def test_peers_are_asked_on_the_port_that_was_given_for_their_address():
@@ -339,7 +358,7 @@ def test_metrics_without_a_value_are_named():
 
 
 def test_the_program_is_told_what_a_flag_has_set():
-    told = child_environment(Settings(stall_seconds=7.0, start_seconds=9.0), read_tf_config({}), {})
+    told = child_environment(Settings(stall_seconds=7.0, start_seconds=9.0), read_place({}, 1), {})
     assert environment.read(told).stall_seconds == 7.0
     assert environment.read(told).start_seconds == 9.0
     assert environment.read(told).devices.threads is None  # so that a deterministic program gets one
@@ -349,7 +368,7 @@ def test_libtpu_is_loaded_only_where_there_are_chips_or_the_user_says_so(tmp_pat
     monkeypatch.setattr(accelerators, "DEVICES", tmp_path)
 
     def loads(told: dict[str, str]) -> str | None:
-        return child_environment(Settings(), read_tf_config({}), told).get("TPU_LOAD_LIBRARY")
+        return child_environment(Settings(), read_place({}, 1), told).get("TPU_LOAD_LIBRARY")
 
     assert loads({}) == loads({"TPU_NAME": "grpc://10.0.0.1:8470"}) == "0"
     assert loads({"TPU_LOAD_LIBRARY": "1"}) == "1"

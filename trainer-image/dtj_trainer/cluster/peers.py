@@ -19,6 +19,7 @@ from dtj_trainer.errors import PeersNotReady
 GENERATION: Final = "DTJ_GENERATION"
 """Set by the supervisor: the generation of the cluster that it let this process join."""
 POLL_SECONDS: Final = 0.005
+SERVER_POLL_SECONDS: Final = 0.1
 LONG_POLL_SECONDS: Final = 0.25
 """How rarely somebody is asked in the end who takes his time."""
 CONNECT_SECONDS: Final = 1.0
@@ -58,6 +59,22 @@ def await_leader(config: TfConfig, seconds: float) -> bool:
             return False
         time.sleep(min(LONG_POLL_SECONDS, max(POLL_SECONDS, waited / 20)))
     return True
+
+
+def await_servers(config: TfConfig, seconds: float) -> None:
+    """Return when every worker and ps listens, whom TensorFlow would await in silence.
+
+    Raises PeersNotReady naming the server after `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    for task in config.serving_tasks:
+        while not accepts(*config.endpoint(task)):
+            if time.monotonic() >= deadline:
+                raise PeersNotReady(
+                    f"{task} ({config.address(task)}) does not answer after {seconds:g} s; "
+                    "check that its pod runs and that the port is open"
+                )
+            time.sleep(SERVER_POLL_SECONDS)
 
 
 def resolves(host: str) -> bool:

@@ -53,7 +53,7 @@ class TfConfig:
 
     @property
     def serving_tasks(self) -> tuple[Task, ...]:
-        """What serves under ParameterServer: workers and ps."""
+        """What serves a chief's program: workers and ps."""
         return tuple(Task(role, index) for role in ("worker", "ps") for index in range(len(self.cluster.get(role, ()))))
 
     def address(self, task: Task) -> str:

@@ -43,6 +43,6 @@ _BUILDERS: Mapping[str, Callable[[Choice, Environment], Any]] = {
     "MultiWorkerMirrored": multi_worker.build,
     "ParameterServer": parameter_server.build,
     "CentralStorage": lambda _, __: central_storage.build(),
-    "TPU": lambda _, __: tpu.build(),
+    "TPU": lambda _, environment: tpu.build(environment),
     "None": lambda _, __: _default(),
 }

@@ -1,16 +1,13 @@
 """Parameter servers: variables live on `ps`, workers compute, and this process, the chief, hands out the steps."""
 
 import os
-import time
 from typing import Any
 
-from dtj_trainer.cluster.peers import accepts
-from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.cluster.peers import await_servers
 from dtj_trainer.environment import Environment
-from dtj_trainer.errors import PeersNotReady, PreflightFailed
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy.choice import Choice
 
-POLL_SECONDS = 0.1
 MIN_SHARD_BYTES = 256 << 10
 
 
@@ -45,24 +42,12 @@ def build(choice: Choice, environment: Environment) -> Any:
     check(environment)
     partitioner = _partitioner(tf, choice, environment.members("ps"))
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
-    _await_servers(environment.tf_config, environment.start_seconds)
+    await_servers(environment.tf_config, environment.start_seconds)
     cluster = {role: list(found) for role, found in environment.tf_config.cluster.items() if role != "evaluator"}
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster), task_type="chief", task_id=0, rpc_layer="grpc"
     )
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
-
-
-def _await_servers(config: TfConfig, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    for task in config.serving_tasks:
-        while not accepts(*config.endpoint(task)):
-            if time.monotonic() >= deadline:
-                raise PeersNotReady(
-                    f"{task} ({config.address(task)}) does not answer after {seconds:g} s; "
-                    "check that its pod runs and that the port is open"
-                )
-            time.sleep(POLL_SECONDS)
 
 
 def _partitioner(tf: Any, choice: Choice, servers: int) -> Any:

@@ -1,35 +1,49 @@
-"""Cloud TPUs: one process drives the cores of its host, or of a whole slice through the workers of the other hosts."""
+"""Cloud TPUs: a process drives the cores of its host or, as the chief, those of a slice through workers that serve."""
 
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from dtj_trainer.cluster.accelerators import tpu_there
+from dtj_trainer.cluster.peers import await_servers
+from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.environment import Environment
 from dtj_trainer.errors import PreflightFailed
 
 NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, or choose another strategy"
 
 
-def address(env: Mapping[str, str]) -> str | None:
-    """What to ask the resolver for: `local` for the chips of this host, a name otherwise; None without any TPU.
+def serves(environment: Environment) -> bool:
+    """Whether this process serves on a host of a slice instead of running the program."""
+    return environment.role == "worker" and environment.members("chief") > 0
+
+
+def address(env: Mapping[str, str], config: TfConfig) -> str | None:
+    """What to ask the resolver for: `local` for the chips of this host, the workers' addresses in a chief, a name where
+    one is given; None without any TPU.
 
     A name is never tried on speculation: the resolver would ask a metadata server, which takes minutes where there is
     none.
     """
     if env.get("TPU_NAME"):
         return env["TPU_NAME"]
+    if config.task.role == "chief" and config.serving_tasks:
+        return ",".join(f"grpc://{config.address(task)}" for task in config.serving_tasks)
     return "local" if tpu_there(env) else None
 
 
-def build() -> Any:
-    """Connect, initialise the system, and build the strategy.
+def build(environment: Environment) -> Any:
+    """Wait for the hosts of the slice, connect, initialise the system, and build the strategy.
 
     Raises:
         PreflightFailed: there is no TPU, or it does not answer.
+        PeersNotReady: a host of the slice does not serve within the start time.
     """
-    name = address(os.environ)
+    name = address(os.environ, environment.tf_config)
     if name is None:
         raise PreflightFailed(f"the TPU strategy was asked for and there is no TPU here; {NEXT_STEP}")
+    if name.startswith("grpc://") and environment.members("worker"):
+        await_servers(environment.tf_config, environment.start_seconds)
     import tensorflow as tf
 
     try:

@@ -182,7 +182,7 @@ def _run_exit_functions(code: int) -> None:
 
 
 def serve(ours: link.ChildLink) -> NoReturn:
-    """Serve as ps or worker of a ParameterServer job until killed."""
+    """Serve a chief's program, as a ps or worker, until killed."""
     from dtj_trainer.data import reader
 
     config = read_tf_config(os.environ)

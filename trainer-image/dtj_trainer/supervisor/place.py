@@ -104,10 +104,27 @@ def _part(config: TfConfig, strategy: str) -> Part:
             message = "ParameterServer needs at least one ps in the cluster; add spec.replicaSpecs.ps"
             raise PreflightFailed(message)
         return Part.COORDINATOR if role == "chief" else Part.SERVER
+    if strategy == "TPU":
+        return _part_of_slice(config)
     if role == "ps":
         return Part.SERVER if not strategy else Part.ALONE
     several = len(config.training_tasks) > 1 and not cluster.get("ps")
     return Part.MEMBER if several else Part.ALONE
+
+
+def _part_of_slice(config: TfConfig) -> Part:
+    """One host runs the program by itself; several serve, and the chief's program drives their chips."""
+    hosts, role = config.cluster.get("worker", ()), config.task.role
+    if not config.cluster.get("chief"):
+        if len(hosts) > 1:
+            message = (
+                f"TPU over {len(hosts)} workers needs a chief, whose program they serve; add spec.replicaSpecs.chief"
+            )
+            raise PreflightFailed(message)
+        return Part.ALONE
+    if role == "chief":
+        return Part.COORDINATOR if hosts else Part.ALONE
+    return Part.SERVER
 
 
 def _endpoint(config: TfConfig, task: Task, ports: Mapping[str, object], http_port: int) -> tuple[str, int]:
@@ -139,6 +156,14 @@ def tensorflow_version() -> str:
         except importlib.metadata.PackageNotFoundError:
             continue
     return ""
+
+
+def slice_environment(place: Place) -> dict[str, str]:
+    """TPU_WORKER_… for libtpu on the hosts of a slice, which does not read TF_CONFIG."""
+    if place.strategy != "TPU" or place.part is not Part.SERVER:
+        return {}
+    hosts = (place.config.endpoint(task)[0] for task in place.config.serving_tasks)
+    return {"TPU_WORKER_ID": str(place.task.index), "TPU_WORKER_HOSTNAMES": ",".join(hosts)}
 
 
 def dtensor_environment(config: TfConfig) -> dict[str, str]:
