@@ -50,7 +50,7 @@ def classify(exc: BaseException) -> Failure:
         known = _known(link)
         if known is not None:
             return known
-    return Failure("user-error", 1, _line(f"{type(exc).__name__}: {_text(exc)}{_place(exc)}"))
+    return Failure("user-error", 1, _line(f"{type(exc).__name__}: {words(exc)}{_place(exc)}"))
 
 
 def peer_was_lost(exc: BaseException) -> bool:
@@ -65,7 +65,7 @@ def _known(exc: BaseException) -> Failure | None:
         return _system_exit(exc)
     if isinstance(exc, KeyboardInterrupt):
         return Failure("killed", 130, "interrupted from the keyboard")
-    text = _text(exc)
+    text = words(exc)
     if _is_disk_full(exc, text):
         return Failure("user-error", 1, _line(f"the disk is full: {text}; free space or use a larger volume"))
     if isinstance(exc, MemoryError):
@@ -94,6 +94,13 @@ def _system_exit(exc: SystemExit) -> Failure:
     return Failure("user-error", 1, _line(str(exc.code)))
 
 
+def words(exc: BaseException) -> str:
+    """The words of an exception without TensorFlow's stacks, and without Keras' colours and list of arguments."""
+    text = _COLOUR.sub("", str(getattr(exc, "message", None) or exc)).partition(_KERAS_ARGUMENTS)[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " ".join(line for line in lines if not _NOISE.match(line))
+
+
 def built_too_late(exc: BaseException) -> bool:
     """Whether TensorFlow refused a strategy because an op had already run."""
     return isinstance(exc, RuntimeError) and bool(_LATE_WORDS.search(str(exc)))
@@ -117,13 +124,6 @@ def _chain(exc: BaseException) -> list[BaseException]:
         chain.append(link)
         link = link.__cause__
     return chain
-
-
-def _text(exc: BaseException) -> str:
-    """The words of an exception without TensorFlow's stacks, and without Keras' colours and list of arguments."""
-    words = _COLOUR.sub("", str(getattr(exc, "message", None) or exc)).partition(_KERAS_ARGUMENTS)[0]
-    lines = [line.strip() for line in words.splitlines() if line.strip()]
-    return " ".join(line for line in lines if not _NOISE.match(line))
 
 
 def _place(exc: BaseException) -> str:

@@ -60,8 +60,9 @@ def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_
     assert ended.code == -9, ended.output
     alone = launch.run("resume.py", environment=environment)
     assert alone.code == 0, alone.output
-    assert alone.said["resumed_from"] == 9
-    assert alone.said["step"] == 71  # nine batches of 24, and 62 of 12 for what is left of four epochs of 240 examples
+    resumed = alone.said["resumed_from"]
+    assert resumed in {6, 9}  # the save after nine steps need not have been complete
+    assert alone.said["step"] == resumed + (4 * 240 - resumed * 24) // 12  # the rest of four epochs, in batches of 12
 
 
 def test_a_nan_loss_ends_the_job_at_its_step():

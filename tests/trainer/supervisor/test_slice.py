@@ -30,7 +30,7 @@ def test_the_chief_connects_to_the_workers_that_serve_and_says_that_they_have_no
     assert chief.wait() == 1
     assert chief.termination()["class"] == "preflight-failed"
     assert chief.last_line.startswith(f"the TPU 'grpc://{cluster['worker'][0]}' cannot be used (")
-    assert "TPU_SYSTEM" in chief.last_line
+    assert "TPU_SYSTEM" in chief.last_line, chief.last_line
     assert worker.get("/readyz")[0] == 200
     worker.process.send_signal(signal.SIGTERM)
     until(lambda: worker.process.poll() is not None, "the worker did not end")

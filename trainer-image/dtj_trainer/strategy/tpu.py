@@ -9,6 +9,7 @@ from dtj_trainer.cluster.peers import await_servers
 from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.environment import Environment
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.failures import words
 
 NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, or choose another strategy"
 
@@ -53,5 +54,5 @@ def build(environment: Environment) -> Any:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, OSError, ValueError, IndexError) as error:
-        reason = " ".join(str(error).split())[:160]
+        reason = words(error)[:160]
         raise PreflightFailed(f"the TPU {name!r} cannot be used ({reason}); {NEXT_STEP}") from error
