@@ -208,6 +208,15 @@ async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fau
     assert status(api_server)["restarts"]["total"] == 0
 
 
+async def test_what_has_happened_is_told_although_the_server_stumbles_over_the_pods(api_server, kubelet):
+    api_server.faults.add(lambda request: request.verb == "create" and request.resource == "pods", Answer(500))
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server))
+    told = Counter(event["reason"] for event in api_server.list("events"))
+    assert told == {"Created": 1, "NoCheckpoints": 1, "Started": 1}
+
+
 async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_server, kubelet):
     async with operating(api_server, namespaces=("default",)):
         other = job("elsewhere")

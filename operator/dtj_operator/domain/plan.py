@@ -1,7 +1,7 @@
 """What to do about one job: the outcome of `decide`, carried out by the runtime.
 
-Order of execution: the status is persisted, then deletions, then creations, then events.
-Nothing after the status write is touched if that write fails.
+Order of execution: the status is persisted, then events are put in line, then deletions, then
+creations. Nothing after the status write is touched if that write fails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Carry out a plan: status, then deletions, then creations, then events.
+"""Carry out a plan: status, then events (which wait for their turn), then deletions, then creations.
 
 The server's answers go into the store at once. A step that fails stops the later ones; the next pass
 decides anew. Every write is safe to repeat after a crash at any point.
@@ -118,7 +118,12 @@ class Executor:
         return True
 
     async def act(self, key: Key, known: KnownJob, job: Job, plan: Plan) -> bool:
-        """Deletions, creations, events. Returns whether anything was written. Raises KubeError."""
+        """Events, deletions, creations. Returns whether anything was written. Raises KubeError.
+
+        What has happened stands in status by now: no later plan tells it again, whatever becomes of this one.
+        """
+        for event in plan.events:
+            self._recorder.record(known, event)
         deletions = [action for action in plan.actions if isinstance(action, (DeletePod, DeleteService, DeleteJob))]
         services = [action for action in plan.actions if isinstance(action, CreateService)]
         pods = [action for action in plan.actions if isinstance(action, CreatePod)]
@@ -132,8 +137,6 @@ class Executor:
         if pods and through:
             created = await self._create_pods(key, known, job, pods)
             wrote = wrote or created
-        for event in plan.events:
-            self._recorder.record(known, event)
         return wrote
 
     async def _create_pods(self, key: Key, known: KnownJob, job: Job, pods: list[CreatePod]) -> bool:
