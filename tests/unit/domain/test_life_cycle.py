@@ -354,6 +354,12 @@ def test_the_start_deadline_holds_until_the_first_running_only():
     assert not world.status.finished
 
 
+def test_a_job_whose_pods_became_ready_while_no_operator_looked_has_not_missed_its_start():
+    world = job(worker=2).spec(startDeadlineSeconds=10).settle().each(ready()).later(60).settle()
+    assert world.status.phase == "Running"
+    assert world.seen("Failed") == []
+
+
 # Suspension
 
 
