@@ -85,6 +85,17 @@ async def test_a_reflector_knows_what_was_there_and_what_comes_and_goes(client, 
         await names.become("b")
 
 
+async def test_a_pod_that_gets_its_label_back_is_known_again(client, api_server):
+    names = Names()
+    pod(api_server, "a")
+    async with running(Reflector(client, PODS, None, names, labels="dtj.dev/job-name").run()):
+        await names.become("a")
+        for label in (None, "train"):
+            change = {"metadata": {"labels": {"dtj.dev/job-name": label}}}
+            api_server.patch("pods", "default", "a", change)
+            await names.become(*(["a"] if label else []))
+
+
 async def test_while_a_page_is_read_the_next_is_on_its_way(client, api_server, monkeypatch):
     order: list[str] = []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 TOMBSTONES = 20_000
 """UIDs of deleted objects that are remembered, so that a late answer does not bring one back."""
+FOR_EVER = sys.maxsize
+"""Above every resourceVersion."""
 
 T = TypeVar("T")
 
@@ -46,7 +49,8 @@ class Shelf(Generic[T]):
         self._changed = changed
         self._matters = matters
         self._groups: dict[Key, dict[str, Held[T]]] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: OrderedDict[str, int] = OrderedDict()
+        """By UID: what is not newer than this is late news."""
 
     def __len__(self) -> int:
         """Objects held."""
@@ -77,10 +81,10 @@ class Shelf(Generic[T]):
             return
         metadata = raw["metadata"]
         uid = metadata["uid"]
-        if uid in self._gone:
-            return
         name = metadata["name"]
         new = version(metadata["resourceVersion"])
+        if new <= self._gone.get(uid, -1):
+            return
         group = self._groups.get(key)
         old = group.get(name) if group else None
         if old is not None and old.version >= new:
@@ -96,12 +100,14 @@ class Shelf(Generic[T]):
     def delete(self, raw: dict[str, Any]) -> None:
         """See Sink."""
         key = self._key(raw)
+        metadata = raw["metadata"]
         if key is not None:
-            self.remove(key, raw["metadata"]["name"], raw["metadata"]["uid"])
+            # Gone, or out of the watch's sight for as long as a label is missing.
+            self.remove(key, metadata["name"], metadata["uid"], at=version(metadata["resourceVersion"]))
 
-    def remove(self, key: Key, name: str, uid: str) -> None:
-        """This incarnation is gone for ever."""
-        self._gone[uid] = None
+    def remove(self, key: Key, name: str, uid: str, *, at: int = FOR_EVER) -> None:
+        """This incarnation is gone; only what is newer than `at` can bring it back."""
+        self._gone[uid] = at
         if len(self._gone) > TOMBSTONES:
             self._gone.popitem(last=False)
         group = self._groups.get(key)
@@ -124,4 +130,4 @@ class Shelf(Generic[T]):
             if held.uid not in uids and held.version <= at
         ]
         for key, name, uid in missing:
-            self.remove(key, name, uid)
+            self.remove(key, name, uid, at=at)

@@ -215,7 +215,14 @@ def _translate(ask: Ask, commit: Commit) -> bytes | None:
     stays = commit.happening != Happening.DELETED and ask.selects(commit.object)
     if stays:
         return _line("MODIFIED" if was else "ADDED", commit.object)
-    return _line("DELETED", commit.object) if was else None
+    if not was:
+        return None
+    if commit.happening == Happening.DELETED:
+        return _line("DELETED", commit.object)
+    # What leaves the selection is told as it was, at the version at which it left.
+    before = commit.previous or {}
+    version = commit.object["metadata"]["resourceVersion"]
+    return _line("DELETED", {**before, "metadata": {**before["metadata"], "resourceVersion": version}})
 
 
 def _line(happening: str, obj: Object) -> bytes:

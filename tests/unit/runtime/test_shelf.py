@@ -47,8 +47,25 @@ def test_a_change_that_does_not_matter_is_kept_but_not_told(shelf, told):
 def test_a_late_answer_does_not_bring_a_deleted_object_back(shelf):
     shelf.upsert(thing("a", 1))
     shelf.delete(thing("a", 3))
+    shelf.upsert(thing("a", 2))
+    assert list(shelf.values(KEY)) == []
+
+
+def test_what_the_server_has_answered_to_be_gone_stays_gone(shelf):
+    shelf.upsert(thing("a", 1))
+    shelf.remove(KEY, "a", "a")
     shelf.upsert(thing("a", 9))
     assert list(shelf.values(KEY)) == []
+
+
+def test_what_was_out_of_sight_without_its_label_is_seen_again(shelf):
+    shelf.upsert(thing("a", 1))
+    shelf.upsert(thing("b", 2))
+    shelf.delete(thing("a", 3))
+    shelf.retain(None, set(), "4")
+    shelf.upsert(thing("a", 5, value=5))
+    shelf.upsert(thing("b", 6, value=6))
+    assert list(shelf.values(KEY)) == [5, 6]
 
 
 def test_the_deletion_of_a_former_incarnation_leaves_the_new_one(shelf):
