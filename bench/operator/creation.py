@@ -19,7 +19,7 @@ from statistics import median
 
 from bench.operator import bare, load, meter, subject
 from bench.operator.fleet import Fleet
-from dtj_operator.app.operator import LEASE_NAME
+from dtj_operator.app.settings import LEASE_NAME
 from dtj_operator.kube.resources import LEASES
 from e2e.cluster.audit import Request
 from e2e.cluster.plane import Plane

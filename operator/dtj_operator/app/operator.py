@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LEASE_NAME = "dtj-operator"
 EVENT_SECONDS = 1.0
 """How long events may take to be posted at the end."""
 FINISH_SECONDS = 8.0
@@ -220,7 +219,11 @@ class Operator:
         namespace = os.environ.get("POD_NAMESPACE") or self._connection.namespace
         await may_hold_lease(client, namespace)
         self._elector = Elector(
-            client, namespace=namespace, name=LEASE_NAME, identity=self.identity, observe=self.metrics.leading
+            client,
+            namespace=namespace,
+            name=self._settings.lease_name,
+            identity=self.identity,
+            observe=self.metrics.leading,
         )
         self._start(self._lead(self._elector), "elector")
         return self._elector

@@ -13,6 +13,7 @@ PREFIX = "DTJ_OPERATOR_"
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 LARGEST_PORT = 65535
+LEASE_NAME = "dtj-operator"
 
 
 class SettingsProblem(Exception):
@@ -37,6 +38,8 @@ class Settings:
     namespaces: tuple[str, ...] = ()
     """Empty: the whole cluster."""
     leader_elect: bool = True
+    lease_name: str = LEASE_NAME
+    """Operators with the same lease in the same namespace take turns."""
     workers: int = 32
     """Jobs that are worked on at the same time."""
     kube_api_qps: float = 0.0
@@ -71,6 +74,7 @@ def parser() -> argparse.ArgumentParser:
         "--namespace", metavar="NS", action="append", help="work in this namespace only; repeatable (default: all)"
     )
     run.add_argument("--leader-elect", action=argparse.BooleanOptionalAction, help="be one of several (default: yes)")
+    run.add_argument("--lease-name", metavar="NAME", help=f"the lease that is held (default: {LEASE_NAME})")
     run.add_argument("--workers", metavar="N", help="jobs worked on at the same time (default: 32)")
     run.add_argument("--kube-api-qps", metavar="N", help="most requests a second; 0 is no limit (default: 0)")
     run.add_argument("--kube-api-burst", metavar="N", help="requests at once under that limit (default: 100)")
@@ -113,6 +117,7 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
         kubeconfig=given("KUBECONFIG"),
         namespaces=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
         leader_elect=switch("LEADER_ELECT", default.leader_elect),
+        lease_name=given("LEASE_NAME") or default.lease_name,
         workers=int(_number("WORKERS", given("WORKERS"), default.workers, least=1)),
         kube_api_qps=_number("KUBE_API_QPS", given("KUBE_API_QPS"), default.kube_api_qps, least=0),
         kube_api_burst=int(_number("KUBE_API_BURST", given("KUBE_API_BURST"), default.kube_api_burst, least=1)),

@@ -17,14 +17,14 @@ def test_every_flag_is_also_an_environment_variable():
     by_flag = settings(
         "--kubeconfig=/k", "--namespace=a", "--namespace=b", "--no-leader-elect", "--workers=3", "--kube-api-qps=20",
         "--kube-api-burst=40", "--metrics-bind-address=:9090", "--health-probe-bind-address=0", "--no-progress",
-        "--network-policy", "--log-format=json", "--log-level=debug",
+        "--network-policy", "--lease-name=l", "--log-format=json", "--log-level=debug",
     )  # fmt: skip
     by_environment = settings(
         DTJ_OPERATOR_KUBECONFIG="/k", DTJ_OPERATOR_NAMESPACE="a,b", DTJ_OPERATOR_LEADER_ELECT="false",
         DTJ_OPERATOR_WORKERS="3", DTJ_OPERATOR_KUBE_API_QPS="20", DTJ_OPERATOR_KUBE_API_BURST="40",
         DTJ_OPERATOR_METRICS_BIND_ADDRESS=":9090", DTJ_OPERATOR_HEALTH_PROBE_BIND_ADDRESS="0",
         DTJ_OPERATOR_PROGRESS="no", DTJ_OPERATOR_NETWORK_POLICY="yes", DTJ_OPERATOR_LOG_FORMAT="json",
-        DTJ_OPERATOR_LOG_LEVEL="debug",
+        DTJ_OPERATOR_LEASE_NAME="l", DTJ_OPERATOR_LOG_LEVEL="debug",
     )  # fmt: skip
     assert by_flag == by_environment
     assert by_flag.metrics == Address("", 9090)

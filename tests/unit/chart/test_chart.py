@@ -24,13 +24,13 @@ def helm():
 
 @pytest.fixture
 def render(helm):
-    def rendered(namespace="dtj-system", **values):
+    def rendered(namespace="dtj-system", release="dtj-operator", **values):
         flags = [
             flag
             for name, value in values.items()
             for flag in ("--set-json", f"{name.replace('__', '.')}={json.dumps(value)}")
         ]
-        command = [helm, "template", "dtj-operator", CHART, "--namespace", namespace, *flags]
+        command = [helm, "template", release, CHART, "--namespace", namespace, *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(done.stderr)
@@ -163,6 +163,26 @@ def test_releases_of_one_name_for_different_namespaces_have_nothing_in_common(re
     assert len(of_kind(second, "ClusterRole")) == 3
 
 
+def test_releases_in_one_namespace_do_not_wait_for_each_others_lease(render):
+    from dtj_operator.app.settings import parser, settings_from
+
+    leases = set()
+    for release, watched in (("a", ["team-a"]), ("b", ["team-b"]), ("c", []), ("d", [])):
+        (deployment,) = of_kind(render(release=release, watchNamespaces=watched), "Deployment")
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        leases.add((bool(watched), settings_from(parser().parse_args(container["args"]), {}).lease_name))
+    # Those that work everywhere take turns.
+    assert leases == {(True, "a-dtj-operator"), (True, "b-dtj-operator"), (False, "dtj-operator")}
+
+
+def test_names_that_look_like_numbers_stay_words(render):
+    documents = render("2026", watchNamespaces=["007"], serviceAccount__name="42", priorityClassName="1e3")
+    assert {each["metadata"].get("namespace", "2026") for each in documents} == {"2026", "007"}
+    assert one(documents, "ServiceAccount", "42")
+    pod = one(documents, "Deployment")["spec"]["template"]["spec"]
+    assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("42", "1e3")
+
+
 def test_every_role_is_bound_to_the_account_that_the_pod_runs_as(render):
     documents = render()
     account = one(documents, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
@@ -227,6 +247,7 @@ def test_users_get_roles_of_their_own_that_join_those_of_kubernetes(render):
     ({"settings__logLevel": "loud"}, "logLevel"),
     ({"watchNamespaces": ["Not A Name"]}, "watchNamespaces"),
     ({"image__digest": "latest"}, "digest"),
+    ({"nameOverride": "My_Operator"}, "nameOverride"),
 ])  # fmt: skip
 def test_a_value_that_is_misspelt_or_senseless_is_refused_by_name(render, value, said):
     with pytest.raises(ValueError, match=said):
