@@ -93,6 +93,17 @@ async def test_a_finished_job_goes_in_time_under_the_operator_that_came_after(ap
     assert 3.0 <= (datetime.now(UTC) - ended).total_seconds() < 3.0 + 2.0
 
 
+async def test_a_standby_counts_no_jobs_until_it_works(api_server: ApiServer, kubelet: Kubelet):
+    first = operating(api_server, token="one", leader_elect=True)
+    leader = await first.__aenter__()
+    api_server.create(JOBS, job())
+    await until(lambda: counted(leader, "dtj_jobs", phase="Running") == 1)
+    async with operating(api_server, token="two", leader_elect=True) as standby:
+        assert counted(standby, "dtj_jobs", phase="Running") == 0
+        await first.__aexit__(None, None, None)
+        await until(lambda: counted(standby, "dtj_jobs", phase="Running") == 1)
+
+
 async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiServer, kubelet: Kubelet):
     async with operating(api_server) as first:
         api_server.create(JOBS, job())

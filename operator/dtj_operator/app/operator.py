@@ -279,8 +279,8 @@ class Operator:
             self.queue.add(key)
 
     def _phases(self) -> list[str]:
-        """Of all jobs that are this operator's."""
-        return [known.phase for _, known in self.store.jobs.all() if known.managed_here]
+        """Of all jobs that are this operator's. A standby knows them too, but its leader counts them."""
+        return [known.phase for _, known in self.store.jobs.all() if known.managed_here and self._working]
 
     def _suspect(self, node: str) -> None:
         for key in self.store.on_node(node):
