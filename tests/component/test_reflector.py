@@ -17,7 +17,7 @@ from dtj_operator.runtime.reflector import Reflector, list_into
 from dtj_operator.runtime.resync import Resync
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
-from tests.support.apiserver import ApiServer
+from tests.support.apiserver import Answer, ApiServer
 
 
 class Names(Shelf[str]):
@@ -118,6 +118,16 @@ async def test_while_a_page_is_read_the_next_is_on_its_way(client, api_server, m
     await list_into(client, PODS, None, names)
     assert order == ["ask", "ask", "a", "ask", "b", "c"]
     assert names.known() == {"a", "b", "c"}
+
+
+async def test_a_server_that_answers_each_watch_with_410_is_not_asked_for_lists_without_a_pause(client, api_server):
+    names = Names()
+    pod(api_server, "a")
+    api_server.faults.add(lambda request: request.verb == "watch", Answer(410, "Expired"), times=None)
+    async with running(Reflector(client, PODS, None, names, labels="dtj.dev/job-name").run()):
+        await names.become("a")
+        await asyncio.sleep(1.0)
+    assert 2 <= len(api_server.log.select(lambda request: request.verb == "list")) <= 5
 
 
 async def test_a_deletion_during_a_broken_stream_is_found_by_the_list_that_follows_410(client, api_server):

@@ -42,6 +42,8 @@ class Reflector:
     async def run(self) -> None:
         """Watch until cancelled; no error of the API server ends this."""
         pause = FIRST_PAUSE_SECONDS
+        behind = 0.0
+        """Before the next list; the first 410 after good news needs none."""
         since = ""
         while True:
             try:
@@ -56,9 +58,11 @@ class Reflector:
                     elif change.type != "BOOKMARK":
                         self._sink.upsert(change.object)
                     since = change.object["metadata"]["resourceVersion"]
-                    pause = FIRST_PAUSE_SECONDS
+                    pause, behind = FIRST_PAUSE_SECONDS, 0.0
             except Gone:
                 since = ""
+                await asyncio.sleep(behind * random.uniform(0.5, 1.0))
+                behind = min(LONGEST_PAUSE_SECONDS, max(FIRST_PAUSE_SECONDS, behind * 2))
             except KubeError as error:
                 if not isinstance(error, Retry):
                     since = ""
