@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -181,9 +181,15 @@ def run(program: str, *arguments: str, environment: Mapping[str, str] | None = N
 
 
 def start_workers(
-    count: int, program: str, *arguments: str, environment: Mapping[str, str] | None = None
+    count: int,
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    leader: Callable[[str], str] = lambda address: address,
 ) -> list[Born]:
+    """`leader`: where the others find worker 0, of where it listens."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
+    from_others = [leader(addresses[0]), *addresses[1:]]
     return [
         start(
             program,
@@ -191,7 +197,12 @@ def start_workers(
             environment={
                 "DTJ_HEARTBEAT_SECONDS": "30",  # a busy machine is no lost peer
                 **(environment or {}),
-                "TF_CONFIG": json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}),
+                "TF_CONFIG": json.dumps(
+                    {
+                        "cluster": {"worker": from_others if index else addresses},
+                        "task": {"type": "worker", "index": index},
+                    }
+                ),
             },
         )
         for index in range(count)
@@ -199,7 +210,11 @@ def start_workers(
 
 
 def run_workers(
-    count: int, program: str, *arguments: str, environment: Mapping[str, str] | None = None
+    count: int,
+    program: str,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    leader: Callable[[str], str] = lambda address: address,
 ) -> Sequence[Ended]:
-    processes = start_workers(count, program, *arguments, environment=environment)
+    processes = start_workers(count, program, *arguments, environment=environment, leader=leader)
     return [finish(process) for process in processes]

@@ -4,6 +4,11 @@ import json
 import os
 import re
 import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -45,6 +50,50 @@ def test_all_leave_at_a_later_step_where_one_was_past_the_first_before_it_could_
     ended = launch.run_workers(2, "by_hand.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
     assert len({each.last_word for each in ended}) == 1
+
+
+@pytest.mark.parametrize("settings", [{"TEST_ASKED_TO_LEAVE_AT": "1"}, {"TEST_REPORTS_EVERY": "7"}])
+def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_reported(tmp_path, settings):
+    environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", **settings}
+    ended = launch.run_workers(2, "by_hand.py", environment=environment)
+    assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
+    assert len({each.last_word for each in ended}) == 1
+
+
+def test_all_leave_where_an_answer_of_the_leader_takes_its_time_on_the_way(tmp_path):
+    environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2"}
+    with slow_way(0.005) as far:
+        ended = launch.run_workers(2, "by_hand.py", environment=environment, leader=far)
+    assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
+
+
+@contextmanager
+def slow_way(seconds: float) -> Iterator[Callable[[str], str]]:
+    """What gives the address of a relay to another address; all that goes through it takes so long, each way."""
+    with ExitStack() as stack:
+
+        def carry(source: socket.socket, target: socket.socket) -> None:
+            with suppress(OSError):
+                while packet := source.recv(1 << 16):
+                    time.sleep(seconds)
+                    target.sendall(packet)
+                target.shutdown(socket.SHUT_WR)
+
+        def accept(door: socket.socket, address: tuple[str, int]) -> None:
+            with suppress(OSError):
+                while True:
+                    near = stack.enter_context(door.accept()[0])
+                    far = stack.enter_context(socket.create_connection(address))
+                    for ends in ((near, far), (far, near)):
+                        threading.Thread(target=carry, args=ends, daemon=True).start()
+
+        def relay(address: str) -> str:
+            host, port = address.rsplit(":", 1)
+            door = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            threading.Thread(target=accept, args=(door, (host, int(port))), daemon=True).start()
+            return f"127.0.0.1:{door.getsockname()[1]}"
+
+        yield relay
 
 
 def test_a_loss_that_is_not_finite_ends_the_program_as_it_ends_the_loop():

@@ -141,6 +141,40 @@ def test_a_save_that_has_begun_outlives_the_loss_of_a_peer(launch: Launcher, tmp
     assert "resumed 20" in chief.said
 
 
+def test_peers_that_wait_for_a_slow_save_of_the_chief_have_no_stall(launch: Launcher, tmp_path: Path):
+    environment = job(tmp_path) | {"TEST_FLUSH_SECONDS": "4"}
+    slow = dict.fromkeys(range(2), environment)
+    pods = launch.cluster("--stall-seconds", "2", "training.py", "6", environments=slow)
+    assert [pod.wait() for pod in pods] == [0, 0], pods[1].log
+    assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[1].log
+
+
+BY_HAND = """
+import os, time
+import tensorflow as tf
+import dtj_trainer as dtj
+flush = os.fsync
+def slow_flush(file):
+    os.fsync = flush
+    time.sleep(4)
+with dtj.session() as job:
+    made = tf.Variable(0)
+    begun = job.checkpoints.restore(made=made) or 0
+    for step in range(begun + 1, 4):
+        job.report(step=step)
+    os.fsync = slow_flush
+    job.checkpoints.save(3, made=made)
+"""
+
+
+def test_the_last_save_of_a_program_that_trains_by_hand_is_no_stall(launch: Launcher, tmp_path: Path):
+    program = tmp_path / "by_hand.py"
+    program.write_text(BY_HAND)
+    pod = launch.start("--stall-seconds", "2", str(program), environment=job(tmp_path))
+    assert pod.wait() == 0, pod.log
+    assert (pod.termination()["restarts"], pod.termination()["checkpointStep"]) == (0, 3), pod.log
+
+
 def test_a_first_step_that_never_comes_is_a_stall(launch: Launcher):
     pod = launch.start("--start-seconds", "2", "--restarts", "0", "training.py", "1", "wait")
     assert pod.wait() == 75, pod.log

@@ -5,11 +5,13 @@ It is the key-value store of TensorFlow's coordination service; a key is written
 
 import contextlib
 import itertools
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
-WAIT_SECONDS = 600.0
-PEEK_MILLISECONDS = 1
+ASK_SECONDS = 60.0
+"""After so long a reader asks anew; it waits for as long as its cluster lives."""
 ANSWER_SECONDS = 0.02
 """What the last answer of the board needs to arrive, should this process end right after a barrier."""
 
@@ -22,7 +24,6 @@ class Board:
         self._processes = processes
         self._rounds = itertools.count()
         self._store: Any = None
-        self._own: dict[str, str] = {}
         if processes > 1:
             from tensorflow.python.eager import context
 
@@ -40,27 +41,44 @@ class Board:
 
     def offer(self, key: str, text: str) -> None:
         """Write under a key of one's own choice; who comes second changes nothing."""
-        if self._store is None:
-            self._own.setdefault(key, text)
-            return
         import tensorflow as tf
 
         with contextlib.suppress(tf.errors.AlreadyExistsError):
             self._store.set_config_key_value(f"dtj/{key}", text)
 
-    def peek(self, key: str) -> str | None:
-        """What stands under that key now; None if nobody has written it."""
-        if self._store is None:
-            return self._own.get(key)
+    def watch(self, key: str) -> Callable[[], str | None]:
+        """What tells what stands under that key, None until somebody has written it; asking costs nothing."""
+        found: list[str] = []
+
+        def look() -> None:
+            with contextlib.suppress(Exception):  # a lost peer; the next collective says so
+                found.append(self.read(key))
+
+        threading.Thread(target=look, name="dtj-board", daemon=True).start()
+        return lambda: found[0] if found else None
+
+    def has(self, key: str, seconds: float) -> bool:
+        """Whether something stands under that key within so many seconds."""
         import tensorflow as tf
 
-        with contextlib.suppress(tf.errors.NotFoundError, tf.errors.DeadlineExceededError):
-            return _text(self._store.get_config_key_value(f"dtj/{key}", PEEK_MILLISECONDS))
-        return None
+        try:
+            self._store.get_config_key_value(f"dtj/{key}", int(seconds * 1000))
+        except (tf.errors.NotFoundError, tf.errors.DeadlineExceededError):
+            return False
+        return True
 
     def read(self, key: str) -> str:
         """What stands under that key, as soon as somebody has written it."""
-        return self._own[key] if self._store is None else self._await(f"dtj/{key}")
+        return self._await(f"dtj/{key}")
+
+    def follow_chief(self, key: str) -> None:
+        """Return when rank 0 has called this with the same key; it does not wait itself."""
+        if self._store is None:
+            return
+        if self._rank == 0:
+            self.offer(key, "yes")
+        else:
+            self.read(key)
 
     def barrier(self) -> None:
         """Return when every process has come here; in rank 0, which holds the board, when the others have gone on."""
@@ -82,7 +100,11 @@ class Board:
             self._await(f"{key}/{rank}")
 
     def _await(self, key: str) -> str:
-        return _text(self._store.get_config_key_value(key, int(WAIT_SECONDS * 1000)))
+        import tensorflow as tf
+
+        while True:
+            with contextlib.suppress(tf.errors.DeadlineExceededError):
+                return _text(self._store.get_config_key_value(key, int(ASK_SECONDS * 1000)))
 
 
 def _text(value: Any) -> str:

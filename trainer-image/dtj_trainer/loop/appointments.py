@@ -1,46 +1,60 @@
 """Steps at which all processes of a program do the same, because one of them was asked to."""
 
 import math
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from dtj_trainer.running import Session
 
-LOOK_SECONDS = 0.2
 AHEAD_SECONDS = 1.0
+READ_SECONDS = 1.0
+"""How long what somebody has written may be on its way to rank 0."""
 
 LEAVE, SAVE = "leave", "save"
+Seen = Callable[[], str | None]
 
 
 class Appointments:
     """One after the other. Rank 0 sets each about a second ahead, and it holds if everybody has read it by then.
 
     Steps have no sure length, so somebody can come past the step without having read it; then nobody acts, and the
-    next appointment is made further ahead.
+    next appointment is made further ahead. A step that nobody reports means the first one after it that is.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._number = 0
         self._missed = 0
-        self._looked_at = 0.0
+        self._before = -1
+        """The step of the last call."""
         self._next: _Appointment | None = None
+        self._asked: Seen | None = None
+        self._made: Seen | None = None
+        self._wished = False
 
     def due(self, step: int, seconds_per_step: float) -> str:
-        """What all processes do after `step`: LEAVE, SAVE or nothing. Each of them calls it after each of its steps."""
+        """What all processes do after `step`: LEAVE, SAVE or nothing. Each of them calls it after the same steps."""
         if self._session.workers == 1:
             return self._wish()
-        now = time.monotonic()
-        if self._next is None and now - self._looked_at >= LOOK_SECONDS:
-            self._looked_at = now
-            self._look(step, math.ceil(AHEAD_SECONDS / max(1e-4, seconds_per_step)) << self._missed)
+        before, self._before = self._before, step
+        if self._next is None:
+            ahead = math.ceil(AHEAD_SECONDS / max(1e-4, seconds_per_step)) if seconds_per_step else 1
+            self._look(before, step + (ahead << self._missed))
         if self._next is None or step < self._next.step:
             return ""
         appointment, self._next = self._next, None
-        holds = step == appointment.step and self._holds()
+        holds = before < appointment.step and self._holds()
         self._number += 1
+        self._asked = self._made = None
+        self._wished = False
         self._missed = 0 if holds else self._missed + 1
         return appointment.what if holds else ""
+
+    def close(self) -> None:
+        """There are no more steps: nobody has to look out any longer."""
+        if self._made is not None:
+            for name in ("asked", "made"):
+                self._session.board.offer(self._key(name), "")
 
     def _wish(self) -> str:
         link = self._session.link
@@ -48,25 +62,29 @@ class Appointments:
             return LEAVE
         return SAVE if link.checkpoint_wanted.is_set() else ""
 
-    def _look(self, step: int, ahead: int) -> None:
+    def _look(self, before: int, proposed: int) -> None:
         board, rank = self._session.board, self._session.rank
-        if wish := self._wish():
+        if self._made is None:
+            self._made = board.watch(self._key("made"))
+            self._asked = board.watch(self._key("asked")) if rank == 0 else None
+        if not self._wished and (wish := self._wish()):
+            self._wished = True
             board.offer(self._key("asked"), wish)
-        if rank == 0 and (what := board.peek(self._key("asked"))) is not None:
-            board.offer(self._key("made"), f"{step + 1 + ahead} {what}")
-        if (told := board.peek(self._key("made"))) is None:
+        if self._asked is not None and (what := self._asked()):
+            board.offer(self._key("made"), f"{proposed} {what}")
+        if not (told := self._made()):
             return
         at, what = told.split()
         self._next = _Appointment(int(at), what)
-        if step <= self._next.step:
+        if before < self._next.step:
             board.offer(self._key(f"read/{rank}"), "yes")
 
     def _holds(self) -> bool:
-        """Whether everybody has read it, as rank 0 sees it when it comes to the step."""
+        """Whether everybody has read it in time, as rank 0 sees it when it comes to the step."""
         board = self._session.board
         if self._session.rank == 0:
-            read = (board.peek(self._key(f"read/{rank}")) for rank in range(self._session.workers))
-            board.offer(self._key("holds"), "no" if None in read else "yes")
+            read = all(board.has(self._key(f"read/{rank}"), READ_SECONDS) for rank in range(self._session.workers))
+            board.offer(self._key("holds"), "yes" if read else "no")
         return board.read(self._key("holds")) == "yes"
 
     def _key(self, name: str) -> str:

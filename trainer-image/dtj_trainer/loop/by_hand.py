@@ -31,6 +31,7 @@ class Job:
         self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
         self._profiler = Profiler(session.environment.checkpoint.logs, session.environment.profile_steps, session.link)
         self._reported = (0, time.monotonic())
+        self._first: tuple[int, float] | None = None
         self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
         self._appointments = Appointments(session)
@@ -61,8 +62,10 @@ class Job:
         before, since = self._reported
         now = time.monotonic()
         self._reported = (step, now)
-        if step > before > 0:
-            self._seconds_per_step = (now - since) / (step - before)
+        first, begun = self._first = self._first or (step, now)
+        if step > before >= first:
+            # Whichever is more: what is agreed for too near a step is agreed upon again, for too far a one it is late.
+            self._seconds_per_step = max((now - since) / (step - before), (now - begun) / (step - first))
         numbers = {name: float(value) for name, value in metrics.items()}
         shown = None if loss is None else float(loss)
         self._metrics = numbers if shown is None else {"loss": shown, **numbers}
@@ -82,6 +85,8 @@ class Job:
 
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
+        self._session.link.phase("finish" if self.is_chief else "save")
+        self._appointments.close()
         self._profiler.close()
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
@@ -157,6 +162,7 @@ class SharedCheckpoints:
         self._begun = step
         notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
         self._files.save(step, objects, notes, lambda: link.checkpoint(step, time.monotonic() - started))
+        self._session.board.follow_chief(f"saving/{step}")
         link.phase("train")
 
     def save_again(self, step: int) -> bool:

@@ -106,7 +106,8 @@ class Keeper:
         return self._held.metrics if self.directory else {}
 
     def save(self, place: Position, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Begin to save, on the chief; on the others only where their variables take part in saving.
+        """Begin to save, on the chief; the others take part where their variables do, and come back after it, so that
+        what it waits for (a save that still goes on) is a save to them too, and not a step that does not come.
 
         Raises:
             Fenced: a newer attempt has taken over.
@@ -116,8 +117,11 @@ class Keeper:
             return
         started = self._saved_at = time.monotonic()
         self._begun = place.step
-        if self.owner is None and not _saved_by_all(self._objects):
-            return
+        if self.owner is not None or _saved_by_all(self._objects):
+            self._take(place, epoch, metrics, started)
+        self._session.board.follow_chief(f"saving/{place.step}")
+
+    def _take(self, place: Position, epoch: int, metrics: Mapping[str, float], started: float) -> None:
         self._held.place, self._held.metrics = place, metrics
         notes = {job_file.NAME: job_file.text(self._note(place, epoch))}
         objects = {**self._objects, **self._held.objects()}

@@ -16,6 +16,7 @@ ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
 ASKED_TO_LEAVE_AT = int(os.environ.get("TEST_ASKED_TO_LEAVE_AT", "0"))
 STALLS_AT = int(os.environ.get("TEST_STALLS_AT", "0"))
 NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
+REPORTS_EVERY = int(os.environ.get("TEST_REPORTS_EVERY", "1"))
 
 with dtj.session() as job:
     weight = tf.Variable(1.0)
@@ -43,7 +44,8 @@ with dtj.session() as job:
         loss = step()
         if number == STALLS_AT and job.is_chief:
             time.sleep(0.1)
-        job.report(step=number, loss=math.nan if number == NAN_AT else loss)
+        if number % REPORTS_EVERY == 0:
+            job.report(step=number, loss=math.nan if number == NAN_AT else loss)
         time.sleep(0.005)
         if number == begun + 1:
             sys.stdout.write(f"SAY {job.role} {job.index}\n")
