@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.cluster import accelerators
-from tests.trainer.supervisor.conftest import Launcher, until
+from tests.trainer.supervisor.conftest import ROOT, Launcher, until
 
 pytestmark = pytest.mark.trainer
 
@@ -213,6 +213,22 @@ def test_the_zygote_has_tensorflow_ready_and_its_death_does_not_end_training(lau
     os.kill(pod.child(), signal.SIGKILL)
     until(lambda: len(pod.said) == 2, "not started again after the zygote's death")
     assert pod.status()["restarts"] == 1
+
+
+def test_a_zygote_that_dies_when_it_is_to_fork_does_not_leave_the_pod_waiting(launch: Launcher, tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        f"mark = {str(tmp_path / 'mark')!r}\n"
+        "def die():\n"
+        "    if 'zygote' in sys.argv[0] and not os.path.exists(mark):\n"
+        "        open(mark, 'w').close()\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "os.register_at_fork(before=die)\n"
+    )
+    pod = launch.start("reporter.py", "3", environment={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"})
+    assert pod.wait() == 0, pod.log
+    assert (tmp_path / "mark").exists()
+    assert pod.termination()["restarts"] == 1
 
 
 def test_the_supervisor_itself_loads_no_tensorflow(launch: Launcher):

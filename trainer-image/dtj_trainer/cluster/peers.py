@@ -81,7 +81,7 @@ def resolves(host: str) -> bool:
     """Whether the name has an address now."""
     try:
         return bool(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
-    except OSError:
+    except (OSError, UnicodeError):  # the latter: no name at all, as one with a part of 64 letters
         return False
 
 

@@ -96,7 +96,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(404, b"not found\n")
 
     def do_POST(self) -> None:
-        body = self.rfile.read(min(int(self.headers.get("Content-Length") or 0), BODY_BYTES))
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdecimal():
+            self._answer(400, b"Content-Length is a number of bytes\n")
+            return
+        body = self.rfile.read(min(int(length[:9]), BODY_BYTES))
         match self.path.partition("?")[0]:
             case path if path == PEER_PATH:
                 peer = Identity.read(body)

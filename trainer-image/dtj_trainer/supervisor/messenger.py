@@ -97,8 +97,8 @@ def call(task: Task, host: str, port: int, wire: bytes) -> Answer:
         connection.request("POST", PEER_PATH, wire, {"Content-Type": "application/json"})
         response = connection.getresponse()
         body = response.read(BODY_BYTES)
-    except OSError as error:
-        unresolved = type(error).__name__ == "gaierror"
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
+        unresolved = type(error).__name__ in {"gaierror", "UnicodeError"}
         words = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
         return Answer(task, None, trouble=words, unresolved=unresolved)
     except http.client.HTTPException as error:

@@ -38,6 +38,13 @@ class Born:
 
 
 @dataclass(frozen=True, slots=True)
+class Unborn:
+    """The child asked for will never exist: the zygote that was to fork it is gone."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Died:
     """A child is gone and reaped."""
 
@@ -53,7 +60,7 @@ class Loaded:
     seconds: float
 
 
-Event = Born | Died | Loaded
+Event = Born | Unborn | Died | Loaded
 
 
 class Nursery:
@@ -68,11 +75,13 @@ class Nursery:
         self._failures = 0
         self._again_at = 0.0
         self._waiting: list[tuple[int, Mapping[str, Any], socket.socket]] = []
+        self._unborn: set[int] = set()
+        """What the zygote was asked for and has not said to exist."""
         self._events: list[Event] = []
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def bear(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
-        """Start a child with its end of a link; a `Born` event follows."""
+        """Start a child with its end of a link; a `Born` event follows, or `Unborn`."""
         self._waiting.append((number, order, end))
         self.tend(time.monotonic())
 
@@ -115,6 +124,7 @@ class Nursery:
             self.loaded = True
             self._events.append(Loaded(float(message["ready"])))
         elif "forked" in message:
+            self._unborn.discard(int(message["forked"]))
             self._events.append(Born(int(message["forked"]), int(message["pid"])))
         elif "exited" in message:
             self._events.append(Died(int(message["exited"]), int(message["status"])))
@@ -172,6 +182,8 @@ class Nursery:
             self.control.close()
         self._failures = 1 if self.loaded else self._failures + 1
         self._zygote, self.control, self.loaded = None, None, False
+        self._events += [Unborn(number) for number in sorted(self._unborn)]
+        self._unborn.clear()
         wait = min(FIRST_BACKOFF * 2 ** (self._failures - 1), LAST_BACKOFF)
         self._again_at = time.monotonic() + wait
         if self._failures >= TRIES:
@@ -184,6 +196,7 @@ class Nursery:
         except OSError:
             self._waiting.append((number, order, end))
         else:
+            self._unborn.add(number)
             end.close()
 
     def _execute(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:

@@ -90,7 +90,7 @@ class Identity:
                 standby_port=int(body.get("standby_port", 0)),
                 word=int(body.get("word", 0)),
             )
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
 

@@ -105,8 +105,8 @@ class Standby:
             nursery.kill(pid)
         return True
 
-    def died(self, pid: int, now: float) -> bool:
-        """A child is gone and reaped; False if it was another one."""
+    def died(self, pid: int | None, now: float) -> bool:
+        """A child is gone and reaped, or (None) was never born; False if it was another one."""
         if self.process is None or self.process.pid != pid:
             return False
         self.hear()

@@ -27,7 +27,7 @@ from dtj_trainer.supervisor.facts import PodFacts
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge
 from dtj_trainer.supervisor.messenger import Answer, Messenger
 from dtj_trainer.supervisor.metrics import Metrics
-from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery
+from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery, Unborn
 from dtj_trainer.supervisor.place import Part, Place
 from dtj_trainer.supervisor.pod import Pod
 from dtj_trainer.supervisor.probe import SilenceWatch
@@ -261,6 +261,11 @@ class Supervision:
                     self._pod.child.pid = pid
                 elif self._standby is None or not self._standby.born(number, pid):
                     nursery.kill(pid)
+            case Unborn(number):
+                if self._pod.child is not None and self._pod.child.number == number:
+                    self._child_died(self._pod.child, signal.SIGKILL, now)
+                elif self._standby is not None:
+                    self._standby.died(None, now)
             case Died(pid, status):
                 if self._pod.child is not None and self._pod.child.pid == pid:
                     self._read_link(now)

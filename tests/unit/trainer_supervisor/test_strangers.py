@@ -1,0 +1,39 @@
+"""What a stranger may say to the supervisor, and a name that is none."""
+
+import socket
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dtj_trainer.cluster import peers
+from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.supervisor import messenger
+from dtj_trainer.supervisor.desk import Desk
+from dtj_trainer.supervisor.rendezvous import Identity
+
+
+@pytest.mark.parametrize("length", ["-1", "many", "1e9"])
+def test_a_body_of_no_known_length_is_not_read(length: str):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    facts: Any = SimpleNamespace()
+    desk = Desk(port, facts)
+    desk.open()
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+        stranger.sendall(f"POST /peer HTTP/1.0\r\nContent-Length: {length}\r\n\r\n".encode())
+        assert b" 400 " in stranger.recv(100)
+    desk.close()
+
+
+@pytest.mark.parametrize("text", [b'{"uid": "u", "attempt": Infinity}', b"[" * 60_000, b"[]", b'{"uid": 1}'])
+def test_what_is_no_identity_is_none(text: bytes):
+    assert Identity.read(text) is None
+
+
+@pytest.mark.parametrize("host", ["a" * 64, "a..b"])
+def test_what_can_be_no_name_does_not_resolve(host: str):
+    assert not peers.resolves(host)
+    answer = messenger.call(Task("worker", 1), host, 9401, b"{}")
+    assert answer.unresolved
+    assert answer.trouble == "its name does not resolve"
