@@ -25,6 +25,15 @@ def test_whichever_file_operation_of_a_save_is_the_last_a_reader_finds_a_whole_c
     )
 
 
+def test_all_processes_save_a_variable_whose_value_is_the_sum_of_theirs_wherever_the_state_holds_it(tmp_path):
+    import tensorflow as tf
+
+    ended = launch.run_workers(2, "on_read.py", environment=launch.checkpoint(tmp_path, everySteps=2))
+    assert [each.code for each in ended] == [0, 0], ended[0].output + ended[1].output
+    saved = tf.train.load_checkpoint(str(tmp_path / "ckpt-6"))
+    assert saved.get_tensor("seen/.ATTRIBUTES/VARIABLE_VALUE") == 12
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=False).returncode:

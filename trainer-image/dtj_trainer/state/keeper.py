@@ -201,6 +201,7 @@ def _saved_by_all(objects: Mapping[str, Any]) -> bool:
     import tensorflow as tf
 
     on_read = tf.VariableSynchronization.ON_READ
-    variables = [v for each in objects.values() for v in getattr(each, "variables", ())]
-    raw = [getattr(v, "value", v) if not isinstance(v, tf.Variable) else v for v in variables]
-    return any(getattr(v, "synchronization", None) == on_read for v in raw)
+    checkpoint = tf.train.Checkpoint(**objects)  # held: a view does not
+    found = tf.train.TrackableView(checkpoint).descendants()
+    raw = [each if isinstance(each, tf.Variable) else getattr(each, "value", None) for each in found]
+    return any(getattr(variable, "synchronization", None) == on_read for variable in raw)
