@@ -52,6 +52,8 @@ class Session:
     deterministic: bool
     prepared: bool
     """Whether init() came first, before any model."""
+    trained: bool = False
+    """Whether a training of this process has come to its end."""
     started: float = field(default_factory=time.monotonic)
 
     @property

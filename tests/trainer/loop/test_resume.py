@@ -83,6 +83,13 @@ def test_what_does_not_fit_the_checkpoint_is_refused(tmp_path):
     assert "was made with global_batch_size 24 and this job has 12" in other_batch.output
 
 
+def test_a_second_training_is_refused_where_it_would_begin_at_the_end_of_the_first(tmp_path):
+    assert launch.run("again.py").said == {"steps": [2, 3]}
+    ended = launch.run("again.py", environment=launch.checkpoint(tmp_path))
+    assert ended.code == 1
+    assert ended.last_word.startswith("dtj: dtj.fit was called again after a training to its end, ")
+
+
 def test_a_batch_that_does_not_divide_is_refused():
     ended = launch.run("resume.py", environment={"TEST_BATCH": "25", "DTJ_LOGICAL_DEVICES": "2"})
     assert ended.code == 1

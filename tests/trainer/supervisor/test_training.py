@@ -175,6 +175,33 @@ def test_the_last_save_of_a_program_that_trains_by_hand_is_no_stall(launch: Laun
     assert (pod.termination()["restarts"], pod.termination()["checkpointStep"]) == (0, 3), pod.log
 
 
+CALLED = """
+import time
+import keras, numpy as np
+import dtj_trainer as dtj
+dtj.init()
+x = np.ones((48, 8), "float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+class Writes(keras.callbacks.Callback):
+    writes = True
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(4)
+    def on_train_end(self, logs=None):
+        time.sleep(4)
+data = dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1]))
+dtj.fit(model, data, steps=8, steps_per_epoch=8, global_batch_size=8, callbacks=[Writes()])
+"""
+
+
+def test_a_callback_that_writes_for_long_between_epochs_is_no_stall(launch: Launcher, tmp_path: Path):
+    program = tmp_path / "called.py"
+    program.write_text(CALLED)
+    pods = launch.cluster("--stall-seconds", "2", str(program))
+    assert [pod.wait() for pod in pods] == [0, 0], pods[0].log
+    assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[0].log + pods[1].log
+
+
 def test_a_first_step_that_never_comes_is_a_stall(launch: Launcher):
     pod = launch.start("--start-seconds", "2", "--restarts", "0", "training.py", "1", "wait")
     assert pod.wait() == 75, pod.log

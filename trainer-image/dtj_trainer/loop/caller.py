@@ -35,12 +35,18 @@ def await_turn(session: Session, steps_by: Caller) -> float:
     return session.link.prepared()
 
 
-def refuse_by_hand(session: Session, name: str) -> None:
-    """Refuse to train for a program that wanted to do it all itself.
+def refuse(session: Session, name: str) -> None:
+    """Refuse what would not be trained as the program means it.
 
     Raises:
-        PreflightFailed: the strategy is None, and there are several processes.
+        PreflightFailed: the strategy is None, and there are several processes; or a second training would go on from
+            the checkpoints of the first, which are at its end.
     """
+    if session.trained and session.environment.checkpoint.directory:
+        raise PreflightFailed(
+            f"{name} was called again after a training to its end, and the job's checkpoints are of one training; "
+            "train on in a job of its own with initial_weights=, or without a checkpoint directory"
+        )
     if session.choice.type == "None" and session.environment.trainers > 1:
         raise PreflightFailed(
             f"strategy None leaves the training to the program, so {name} cannot share it among "

@@ -34,7 +34,7 @@ class Hooks:
     batch_begin: Callable[[int], None] | None = None
     batch_end: Callable[[int, dict[str, float]], None] | None = None
     epoch_begin: Callable[[int], None] = lambda _: None
-    epoch_end: Callable[[int, dict[str, float]], None] = lambda *_: None
+    epoch_end: Callable[[int, dict[str, float]], None] | None = None
     validate: Callable[[], Mapping[str, float]] | None = None
     wants_stop: Callable[[], bool] = lambda: False
 
@@ -227,18 +227,22 @@ class _Run:
     def _end_epoch(self) -> None:
         loop, epoch = self.loop, self.loop.length.epoch(self.position.step - 1)
         metrics = self._take_metrics()
-        if loop.hooks.validate is not None:
+        rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
+        if rests:
             self.session.link.phase("validate")
+        if loop.hooks.validate is not None:
             loop.trainee.settle()
             metrics.update(loop.hooks.validate())
             loop.trainee.reset_metrics()
-            self.session.link.phase("train")
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
-        loop.hooks.epoch_end(epoch, metrics)
+        if loop.hooks.epoch_end is not None:
+            loop.hooks.epoch_end(epoch, metrics)
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
+        if rests:  # until here: what a callback writes on the chief, the others wait for
+            self.session.link.phase("train")
 
     def _save(self) -> None:
         self.session.link.phase("save")

@@ -10,7 +10,7 @@ from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate, precision
-from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
+from dtj_trainer.loop.caller import await_turn, caller, refuse
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
@@ -56,7 +56,7 @@ def fit(
     """
     session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
-        refuse_by_hand(session, "dtj.fit")
+        refuse(session, "dtj.fit")
         check_accumulate(accumulate)
         scaling = learning_rate.known(learning_rate_scaling)
         started = time.monotonic()
@@ -99,6 +99,7 @@ def fit(
         called.begin()
         position, metrics = loop.run()
         trainee.finish()
+        session.link.phase("save")  # callbacks write
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed, model, export)
 
@@ -131,6 +132,7 @@ def conclude(
     loop.keeper.finish(position, metrics)
     session.board.barrier()
     session.link.phase("done")
+    session.trained = True
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 
 

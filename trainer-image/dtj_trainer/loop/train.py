@@ -9,7 +9,7 @@ from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
-from dtj_trainer.loop.caller import await_turn, caller, refuse_by_hand
+from dtj_trainer.loop.caller import await_turn, caller, refuse
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
@@ -66,7 +66,7 @@ def train(
     """
     session = running.ensure(prepared=callable(state) and not feed.is_dataset(data))
     with ending(session):
-        refuse_by_hand(session, "dtj.train")
+        refuse(session, "dtj.train")
         started = time.monotonic()
         check_accumulate(accumulate)
         if validation is not None and validation_step is None:
@@ -96,6 +96,7 @@ def train(
         session.link.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()
+        session.link.phase("save")  # callbacks write
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed)
 
