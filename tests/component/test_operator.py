@@ -157,6 +157,19 @@ async def test_a_deleted_job_takes_everything_with_it(api_server, kubelet):
         await until(lambda: not api_server.list("pods") and not api_server.list("services"))
 
 
+async def test_a_job_that_replaces_a_refused_one_at_once_is_not_told_to_wait(api_server, kubelet):
+    refusal = Answer(422, "Invalid", "spec.containers: Required value")
+    faulty = api_server.faults.add(lambda request: request.target.startswith("create pods"), refusal, times=None)
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: condition(api_server, "Invalid")[0] == "True")
+        api_server.faults.rules.remove(faulty)
+        # Nobody gets a turn between the two.
+        api_server.delete(JOBS, "default", "train")
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server), seconds=20.0)
+
+
 async def test_an_operator_that_comes_back_goes_on_where_things_are(api_server, kubelet):
     async with operating(api_server):
         api_server.create(JOBS, job())

@@ -158,7 +158,7 @@ class Executor:
                 self._made[key] = (known.uid, {**self.made(key, known.uid), name: action.attempt})
             else:
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals.
-                again = retry_time(self._ledger.of(key), "", known.generation)
+                again = retry_time(self._ledger.of(key, known.uid), "", known.generation)
                 refused = again is not None and self._clock.now() < again
             return True
 
@@ -204,7 +204,7 @@ class Executor:
         shelf.upsert(answer)
         if resource is PODS:
             self._observer.pod_created()
-        self._cleared(key, name)
+        self._cleared(key, known, name)
         return True
 
     def _adopt(self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, found: dict[str, Any]) -> bool:
@@ -213,7 +213,7 @@ class Executor:
         owner = _controller(found)
         shelf.upsert(found)
         if owner.get("uid") == known.uid and shelf.held(key, name) is not None:
-            self._cleared(key, name)
+            self._cleared(key, known, name)
             return True
         former = owner.get("kind") == KIND and owner.get("name") == key.name
         if former and shelf.held(key, name) is not None:
@@ -228,13 +228,13 @@ class Executor:
         self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
 
     def _trouble(self, key: Key, known: KnownJob, kind: TroubleKind, target: str, message: str) -> None:
-        if self._ledger.note(key, kind, target, message, known.generation, self._clock.now()):
+        if self._ledger.note(key, known.uid, kind, target, message, known.generation, self._clock.now()):
             logger.warning(
                 "creation refused", extra={"job": str(key), "target": target, "reason": str(kind), "error": message}
             )
 
-    def _cleared(self, key: Key, target: str) -> None:
-        if self._ledger.clear(key, target):
+    def _cleared(self, key: Key, known: KnownJob, target: str) -> None:
+        if self._ledger.clear(key, known.uid, target):
             logger.info("creation succeeded after trouble", extra={"job": str(key), "target": target})
 
     async def _delete(self, key: Key, action: DeletePod | DeleteService | DeleteJob) -> bool:

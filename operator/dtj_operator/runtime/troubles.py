@@ -34,40 +34,46 @@ class Ledger:
     """The troubles of all jobs."""
 
     def __init__(self) -> None:
-        self._troubles: dict[Key, dict[str, Trouble]] = {}
+        self._troubles: dict[Key, tuple[str, dict[str, Trouble]]] = {}
+        """By job, and only for the job of that UID: the next one of its name inherits nothing."""
 
-    def of(self, key: Key) -> tuple[Trouble, ...]:
+    def of(self, key: Key, uid: str) -> tuple[Trouble, ...]:
         """For the snapshot, in order of their targets' names."""
-        troubles = self._troubles.get(key)
-        return tuple(troubles[target] for target in sorted(troubles)) if troubles else ()
+        job, troubles = self._troubles.get(key, ("", {}))
+        return tuple(troubles[target] for target in sorted(troubles)) if job == uid else ()
 
-    def note(self, key: Key, kind: TroubleKind, target: str, message: str, generation: int, now: datetime) -> bool:
+    def note(
+        self, key: Key, uid: str, kind: TroubleKind, target: str, message: str, generation: int, now: datetime
+    ) -> bool:
         """A write was refused. Returns whether that is news to people (another kind or another message)."""
-        troubles = self._troubles.setdefault(key, {})
+        job, troubles = self._troubles.get(key, ("", {}))
+        if job != uid:
+            troubles = {}
+            self._troubles[key] = uid, troubles
         before = troubles.get(target)
         troubles[target] = refused(kind, target, message, generation=generation, now=now, before=before)
         return before is None or (before.kind, before.message) != (kind, message)
 
-    def clear(self, key: Key, target: str) -> bool:
+    def clear(self, key: Key, uid: str, target: str) -> bool:
         """That write has succeeded. Returns whether there had been trouble with it."""
-        troubles = self._troubles.get(key)
-        if troubles is None or target not in troubles:
+        job, troubles = self._troubles.get(key, ("", {}))
+        if job != uid or target not in troubles:
             return False
         del troubles[target]
         if not troubles:
             del self._troubles[key]
         return True
 
-    def prune(self, key: Key, wanted: Collection[str], now: datetime) -> bool:
+    def prune(self, key: Key, uid: str, wanted: Collection[str], now: datetime) -> bool:
         """Forget what may be tried by now and is no longer wanted. Returns whether anything was forgotten."""
-        troubles = self.of(key)
+        troubles = self.of(key, uid)
         over = [
             trouble.target
             for trouble in troubles
             if trouble.target not in wanted and now >= (retry_time(troubles, trouble.target, trouble.generation) or now)
         ]
         for target in over:
-            self.clear(key, target)
+            self.clear(key, uid, target)
         return bool(over)
 
     def forget(self, key: Key) -> None:

@@ -39,26 +39,35 @@ def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
 
 def test_trouble_is_kept_until_that_write_succeeds():
     ledger = Ledger()
-    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, after(5))
-    (trouble,) = ledger.of(KEY)
+    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, after(5))
+    (trouble,) = ledger.of(KEY, "uid")
     assert trouble.since == NOW
-    assert ledger.clear(KEY, "p")
-    assert ledger.of(KEY) == ()
+    assert ledger.clear(KEY, "uid", "p")
+    assert ledger.of(KEY, "uid") == ()
 
 
 def test_trouble_with_what_is_no_longer_wanted_is_forgotten_when_due():
     ledger = Ledger()
-    ledger.note(KEY, TroubleKind.INVALID, "p", "no", 1, NOW)
-    assert not ledger.prune(KEY, set(), after(30))
-    assert ledger.prune(KEY, set(), after(60))
-    assert ledger.of(KEY) == ()
+    ledger.note(KEY, "uid", TroubleKind.INVALID, "p", "no", 1, NOW)
+    assert not ledger.prune(KEY, "uid", set(), after(30))
+    assert ledger.prune(KEY, "uid", set(), after(60))
+    assert ledger.of(KEY, "uid") == ()
 
 
 def test_trouble_that_waits_for_another_one_is_not_forgotten_meanwhile():
     ledger = Ledger()
-    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, TroubleKind.QUOTA_EXCEEDED, "q", "full", 1, after(2))
-    assert not ledger.prune(KEY, set(), after(5))
-    assert ledger.prune(KEY, {"q"}, after(7))
-    assert [trouble.target for trouble in ledger.of(KEY)] == ["q"]
+    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "q", "full", 1, after(2))
+    assert not ledger.prune(KEY, "uid", set(), after(5))
+    assert ledger.prune(KEY, "uid", {"q"}, after(7))
+    assert [trouble.target for trouble in ledger.of(KEY, "uid")] == ["q"]
+
+
+def test_a_job_inherits_no_trouble_from_the_one_that_had_its_name():
+    ledger = Ledger()
+    ledger.note(KEY, "former", TroubleKind.INVALID, "p", "no", 1, NOW)
+    assert ledger.of(KEY, "uid") == ()
+    assert not ledger.clear(KEY, "uid", "p")
+    ledger.note(KEY, "uid", TroubleKind.INVALID, "q", "no", 1, after(1))
+    assert [trouble.target for trouble in ledger.of(KEY, "uid")] == ["q"]
