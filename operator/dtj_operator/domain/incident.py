@@ -36,6 +36,9 @@ NAMED = 5
 
 def recovering(draft: Draft) -> Verdict | None:
     """Note failures, and act on the open incident when it is due."""
+    if draft.incident is not None and draft.incident.opened_at > draft.now:
+        # The clock was set back, or is another machine's: what waits would wait for the difference too.
+        draft.incident = draft.incident.model_copy(update={"opened_at": draft.now})
     for slot in list(draft.slots):
         if slot.role is Role.EVALUATOR or slot in draft.completed:
             continue

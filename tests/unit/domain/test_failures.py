@@ -178,6 +178,13 @@ def test_the_restart_budget_bounds_recreations_across_pod_objects_and_operator_r
     assert world.status.restarts.total == 2
 
 
+def test_a_clock_that_was_set_back_keeps_no_restart_waiting():
+    world = job(worker=2).running().pod("worker", 1, failed(1)).settle()
+    world.later(-3600).settle().later(1).settle()
+    assert world.status.restarts.total == 1
+    assert world.label("worker", 1, "attempt") == "1"
+
+
 def test_delays_between_recreations_grow_and_reset_after_stable_running():
     world = job(worker=2).spec(failurePolicy={"maxRestarts": 10, "backoff": {"maxSeconds": 5}}).running()
 
