@@ -10,7 +10,7 @@ import pytest
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.runtime.election import Elector, Terms
-from tests.support.apiserver import Answer, ApiServer
+from tests.support.apiserver import Answer, ApiServer, Hang
 
 TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05)
 numbers = itertools.count()
@@ -63,6 +63,14 @@ async def test_a_released_lease_is_not_taken_again_by_who_gave_it_back(electors)
     await asyncio.wait_for(first.leading.wait(), 1)
     await first.release()
     await asyncio.wait_for(first.lost.wait(), 2)
+    assert not first.valid()
+
+
+async def test_a_server_that_says_nothing_does_not_keep_a_leader_from_leaving(electors, api_server):
+    first = await electors("one")
+    await asyncio.wait_for(first.leading.wait(), 1)
+    api_server.faults.add(lambda request: request.verb == "get" and request.token == "one", Hang(), times=None)
+    await asyncio.wait_for(first.release(), 5)
     assert not first.valid()
 
 

@@ -100,7 +100,11 @@ class Elector:
         async with self._turn:
             self._released = True
             self._valid_until = float("-inf")
-            await self._give_back()
+            try:
+                async with asyncio.timeout(self._patience):
+                    await self._give_back()
+            except TimeoutError:
+                logger.warning("lease not released", extra={"error": "timed out"})
 
     async def _give_back(self) -> None:
         try:
@@ -121,8 +125,7 @@ class Elector:
     async def _try(self) -> bool:
         began = asyncio.get_running_loop().time()
         try:
-            # Longer than the deadline would be too late to matter.
-            async with asyncio.timeout(max(1.0, self._terms.deadline / 2)):
+            async with asyncio.timeout(self._patience):
                 held = await self._exchange(began)
         except (KubeError, TimeoutError) as error:
             logger.warning("lease not renewed", extra={"error": str(error) or "timed out"})
@@ -182,6 +185,11 @@ class Elector:
         self._record = (self._own["metadata"]["resourceVersion"], self._identity)
         self._seen_at = began
         return True
+
+    @property
+    def _patience(self) -> float:
+        """Seconds for a renewal or a release; longer than the deadline would be too late to matter."""
+        return max(1.0, self._terms.deadline / 2)
 
     def _wait(self) -> float:
         pause = min(self._terms.look, self._terms.retry) if self._record[1] else self._terms.vacant_retry
