@@ -10,6 +10,8 @@ from dtj_operator.build.environment import merged, names, variables
 from dtj_operator.build.names import owner_reference, pod_labels, pod_name
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dtj_operator.api.resource import Job
     from dtj_operator.api.spec import ReplicaSpec
 
@@ -47,6 +49,7 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
         main = dict(everyone[position])
         spec["containers"] = [*everyone[:position], main, *everyone[position + 1 :]]
         _equip(job, role, index, attempt, main)
+        main["ports"] = _ports(main.get("ports") or [], spec)
         _mount_checkpoints(job, spec, main)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": ours, "spec": spec}
 
@@ -83,22 +86,26 @@ def main_container_name(job: Job, role: Role) -> str:
 
 
 def _equip(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
-    """Environment, port and termination message of the main container."""
+    """Environment and termination message of the main container."""
     main["env"] = merged(main.get("env"), variables(job, role, index, attempt, main))
-    main["ports"] = _ports(main.get("ports") or [])
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
 
 
-def _ports(declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ports(declared: list[dict[str, Any]], spec: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One of them has the name that the service looks for: an unnamed declaration of that port gets it."""
     if any(each.get("name") == PORT_NAME for each in declared):
         return declared
     named = {"name": PORT_NAME, "containerPort": DEFAULT_PORT}
     for position, each in enumerate(declared):
         tcp = each.get("protocol") in {None, "", "TCP"}
-        if tcp and each.get("containerPort") == DEFAULT_PORT and not each.get("name"):
+        if not tcp or each.get("containerPort") != DEFAULT_PORT:
+            continue
+        if not each.get("name"):
             return [*declared[:position], each | named, *declared[position + 1 :]]
+        if spec.get("hostNetwork"):
+            # In the host's network the API server refuses a port that is declared twice.
+            return declared
     return [*declared, named]
 
 

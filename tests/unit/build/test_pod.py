@@ -98,6 +98,13 @@ def test_a_declaration_of_the_default_port_gets_the_name_that_it_lacks():
     assert "name" not in declared[1]
 
 
+def test_in_the_network_of_the_host_the_default_port_is_not_declared_a_second_time():
+    given = template(hostNetwork=True)
+    given["spec"]["containers"][0]["ports"] = [{"name": "grpc", "containerPort": 2222}]
+    assert main(pod(job(worker={"template": given})))["ports"] == [{"name": "grpc", "containerPort": 2222}]
+    assert main(pod(job(worker={"template": template(hostNetwork=True)})))["ports"][0]["name"] == "tf"
+
+
 def test_unknown_fields_are_kept_and_the_template_is_not_changed():
     given = template(fieldOfTomorrow={"x": 1})
     before = copy.deepcopy(given)
