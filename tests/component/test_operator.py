@@ -240,6 +240,13 @@ async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_se
         assert names(api_server) == ["train-worker-0", "train-worker-1"]
 
 
+async def test_many_namespaces_leave_room_for_requests_beside_their_watches(api_server, kubelet):
+    others = tuple(f"team-{number}" for number in range(39))
+    async with asyncio.timeout(30), operating(api_server, namespaces=(*others, "default")):
+        api_server.create(JOBS, job())
+        await until(lambda: running(api_server), seconds=20.0)
+
+
 async def test_the_second_of_two_operators_takes_over_when_the_first_leaves(api_server, kubelet):
     first = operating(api_server, token="one", leader_elect=True)
     await first.__aenter__()

@@ -38,7 +38,7 @@ ATTEMPTS = 3
 FIRST_PAUSE_SECONDS = 0.2
 LONGEST_RETRY_AFTER_SECONDS = 30.0
 CONNECTIONS = 32
-"""At once; more of them create pods no faster."""
+"""For requests at once; more of them create pods no faster. Each watch has one besides, for as long as it lasts."""
 TLS_BUFFER_BYTES = 32 * 1024
 """asyncio keeps a buffer of this size for each TLS connection and asks for as much again for each read, by default
 256 KiB: 10 MB more for as many connections (measured), and none of them faster."""
@@ -126,6 +126,7 @@ class HttpClient:
         self._bucket = TokenBucket(qps, burst)
         self._observe = observe or _ignore
         self._session: aiohttp.ClientSession | None = None
+        self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def __aenter__(self) -> Self:
         self._session = open_session(self._connection, self._user_agent)
@@ -262,7 +263,7 @@ class HttpClient:
     ) -> dict[str, Any]:
         await self._bucket.take()
         try:
-            async with self._open(method, path, limit, content, content_type) as answer:
+            async with self._free, self._open(method, path, limit, content, content_type) as answer:
                 text = await answer.read()
         except aiohttp.ClientConnectorError as error:
             self._observe(method, "<error>")
@@ -323,7 +324,7 @@ def open_session(connection: Connection, user_agent: str) -> aiohttp.ClientSessi
     """A session with the connection's TLS; the caller sends the token and closes it."""
     SSLProtocol.max_size = TLS_BUFFER_BYTES
     context = connection.ssl_context()
-    connector = aiohttp.TCPConnector(limit=CONNECTIONS, ssl=context if context is not None else True, ttl_dns_cache=30)
+    connector = aiohttp.TCPConnector(limit=0, ssl=context if context is not None else True, ttl_dns_cache=30)
     # Networks inside clusters are fast: an API server takes longer to compress a long list than to send it.
     headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
     return aiohttp.ClientSession(connector=connector, headers=headers, trust_env=False)
