@@ -118,6 +118,15 @@ def test_memory_that_a_thread_frees_is_there_for_its_next_tensor(launch: Launche
     assert faults < 100  # pages; a tensor has 4096
 
 
+@pytest.mark.parametrize(("text", "code"), [("", 0), ("import sys; sys.exit(3)", 3)])
+def test_a_crash_of_what_runs_at_exit_changes_nothing_of_how_the_program_ended(
+    launch: Launcher, tmp_path: Path, text: str, code: int
+):
+    pod = launch.start("--preload", "off", script(tmp_path, f"import atexit, os\natexit.register(os.abort)\n{text}"))
+    assert pod.wait() == code
+    assert pod.termination()["restarts"] == 0
+
+
 def test_a_killed_program_is_restarted_in_place_with_backoff_until_the_restarts_are_spent(
     launch: Launcher, tmp_path: Path
 ):

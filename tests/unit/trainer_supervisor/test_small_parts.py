@@ -322,6 +322,10 @@ def test_what_the_end_of_a_child_means():
     assert judged(child(), exited(0), serves=True)[0] == "killed"
     fenced: dict[str, Any] = {"class": "fenced", "exitCode": 75}
     assert judged(child(**fenced), exited(75)) == ("end", "fenced", 75)
+    done: dict[str, Any] = {"class": "done", "exitCode": 0}
+    assert judged(child(**done), signal.SIGSEGV) == ("end", "done", 0)
+    wrong: dict[str, Any] = {"class": "user-error", "exitCode": 3}
+    assert judged(child(**wrong), signal.SIGABRT) == ("end", "user-error", 3)
     saved: dict[str, Any] = {"class": "preempted", "exitCode": 42, "message": "m"}
     assert judged(child(**saved), exited(42)) == ("preempted", "peer-lost", 75)
     assert judged(child(**saved), exited(42), member=False) == ("end", "preempted", 42)

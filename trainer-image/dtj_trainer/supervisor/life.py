@@ -100,11 +100,12 @@ def judge(  # noqa: PLR0911 - a table, first match wins
         )
     if child.sentence is Sentence.SILENT:
         return _stalled("the TensorFlow server did not answer")
+    if outcome:  # also where a signal ended what libraries do at exit: peers have been told that word
+        code = int(outcome.get("exitCode") or 0) if number else os.waitstatus_to_exitcode(status)
+        return _by_its_own_word(outcome, code, serves=serves, member=member)
     if number:
         return _killed(number, oom=number == signal.SIGKILL and oom_kills > child.oom_kills)
     code = os.waitstatus_to_exitcode(status)
-    if outcome:
-        return _by_its_own_word(outcome, code, serves=serves, member=member)
     if code == 0 and not serves:
         return Ending(ExitClass.DONE, 0)
     if code == EXIT_RETRY:
