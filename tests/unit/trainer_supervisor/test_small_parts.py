@@ -16,11 +16,13 @@ from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.run import child_environment
 from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.place import Part, Place, read_place, slice_environment
 from dtj_trainer.supervisor.program import may_preload, uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
+from dtj_trainer.supervisor.rendezvous import Rendezvous
 from dtj_trainer.supervisor.settings import Settings, parse, termination_log
 from dtj_trainer.supervisor.termination import Ending
 
@@ -347,6 +349,16 @@ def test_what_the_end_of_a_child_means_after_sigterm():
     assert judge_stopped(child(**done, explicitExit=True), managed=False).exit_code == 143
     assert judge_stopped(child(**preempted), managed=True).exit_code == 42
     assert judge_stopped(child(), managed=False).exit_code == 143
+
+
+def test_sigterm_between_two_processes_does_not_say_that_nothing_was_trained():
+    place = read_place({}, 1)
+    for progress, says in ((Progress(), "before anything was trained"), (stepping(until=3), "after step 3")):
+        departure = Departure(Settings(), place, Rendezvous(place.identity(), ()), progress)
+        departure.stop(None, 0.0)
+        assert departure.ending is not None
+        assert departure.ending.exit_code == 143
+        assert departure.ending.message.endswith(says)
 
 
 def test_metrics_without_a_value_are_named():

@@ -60,7 +60,9 @@ class Departure:
         if self.done:
             return
         if child is None or not child.released or child.pid is None:
-            text = "told to stop (SIGTERM) before anything was trained"
+            known = self._progress.step
+            when = "before anything was trained" if known is None else f"between two processes, after step {known}"
+            text = f"told to stop (SIGTERM) {when}"
             self.end(Ending(ExitClass.DONE, 0) if serves else Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
         elif serves or self.stopping:
             self._kill_at = now
