@@ -52,8 +52,10 @@ def test_all_leave_at_a_later_step_where_one_was_past_the_first_before_it_could_
     assert len({each.last_word for each in ended}) == 1
 
 
-@pytest.mark.parametrize("settings", [{"TEST_ASKED_TO_LEAVE_AT": "1"}, {"TEST_REPORTS_EVERY": "7"}])
-def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_reported(tmp_path, settings):
+@pytest.mark.parametrize("settings", [{"TEST_ASKED_TO_LEAVE_AT": "1"}, {"TEST_REPORTS_EVERY": "7", "TEST_AGAIN": ""}])
+def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_reported_or_it_trains_again(
+    tmp_path, settings
+):
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", **settings}
     ended = launch.run_workers(2, "by_hand.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output

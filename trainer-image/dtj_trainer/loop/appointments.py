@@ -23,6 +23,7 @@ class Appointments:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._place = session.board.place()
         self._number = 0
         self._missed = 0
         self._before = -1
@@ -88,7 +89,7 @@ class Appointments:
         return board.read(self._key("holds")) == "yes"
 
     def _key(self, name: str) -> str:
-        return f"appointment/{self._number}/{name}"
+        return f"{self._place}/{self._number}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
