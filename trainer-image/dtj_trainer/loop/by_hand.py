@@ -47,7 +47,7 @@ class Job:
         return feed.input_context(self._session)
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
-        """Tell how far the training is, after each step, in every process.
+        """Tell how far the training is, after each step or each so many, the same ones in every process.
 
         Where one process was asked to save or to leave, all of them save at the same step, a second later, what they
         gave to `checkpoints.restore` or `checkpoints.save`, and leave if that was asked.
