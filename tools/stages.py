@@ -67,23 +67,23 @@ def pytest(name: str, *arguments: str) -> Stage:
     return Stage(name, module("pytest", f"--junitxml={RESULTS / f'junit-{name}.xml'}", *arguments), tests=True)
 
 
-GROUPED = ("-p", "tools.groups", "-n", "auto")
+ONE_MORE = ("-n", str(len(os.sched_getaffinity(0)) + 1))
+"""Than there are processors: a test of the operator waits for a third of its time."""
+GROUPED = ("-p", "tools.groups")
 """Handed out one by one: no process is left alone with many long ones at the end."""
 CHECK = (
     Stage("lint", module("ruff", "check", ".")),
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", "-n", "auto", "--durations=5", "-m", QUICK),
+    pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK),
 )
-FAULTS = pytest("faults", "-q", *GROUPED, "--durations=5", "-m", "faults and not sample")
-TWO = ("-v", *GROUPED, "--maxprocesses=2")
+TWO = ("-v", *GROUPED, "-n", "auto", "--maxprocesses=2")
 """Each test has several processes of its own."""
 E2E = (pytest("e2e", *TWO, "-m", "e2e"),)
 TEST = (
     *CHECK,
-    FAULTS,
-    pytest("contract", "-q", *GROUPED, "--durations=5", "-m", "contract"),
+    pytest("operator", "-q", *GROUPED, *ONE_MORE, "--durations=5", "-m", "contract or (faults and not sample)"),
     pytest("trainer", *TWO, "-m", "trainer"),
     *E2E,
 )
