@@ -28,7 +28,7 @@ class Process:
 
 
 def processes(pod_uid: str) -> tuple[Process, ...]:
-    """All processes of a pod, its sandbox's included, the oldest first; empty where the pod does not run here."""
+    """All processes of a pod, its sandbox's included; empty where the pod does not run here."""
     found = (_process(pid, pod_uid) for pid in _pids())
     return tuple(process for process in found if process is not None)
 
@@ -36,12 +36,13 @@ def processes(pod_uid: str) -> tuple[Process, ...]:
 def training_process(family: tuple[Process, ...]) -> Process | None:
     """The process that trains: forked by the zygote, which PID 1 started, or started by PID 1 itself.
 
-    A standby is forked after it. None while there is none.
+    A standby is forked after it: its number is higher as the container counts, which this machine's need not be, as
+    those begin anew at 32,768. None while there is none.
     """
     inner = {process.pid: process.inner for process in family}
-    forked = (process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1)
-    started = (process for process in family if "dtj_trainer.supervisor.child" in process.command)
-    return next(forked, None) or next(started, None)
+    forked = [process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1]
+    started = [process for process in family if "dtj_trainer.supervisor.child" in process.command]
+    return min(forked or started, key=lambda process: process.inner, default=None)
 
 
 def socket_inside(process: Process) -> socket.socket:
