@@ -280,7 +280,9 @@ class Operator:
 
     def _phases(self) -> list[str]:
         """Of all jobs that are this operator's. A standby knows them too, but its leader counts them."""
-        return [known.phase for _, known in self.store.jobs.all() if known.managed_here and self._working]
+        if not self._working:
+            return []
+        return [known.phase for _, known in self.store.jobs.all() if known.managed_here]
 
     def _suspect(self, node: str) -> None:
         for key in self.store.on_node(node):
