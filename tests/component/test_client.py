@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import CONNECTIONS, HttpClient
 from dtj_operator.kube.connection import Connection, Token
-from dtj_operator.kube.errors import AlreadyExists, Conflict, Gone, NotFound, Refused, Retry, Unknown
+from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from tests.component.world import job
-from tests.support.apiserver import Answer, ApiServer, Cut, too_many_requests
+from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_requests
 
 
 @pytest.fixture
@@ -75,6 +76,60 @@ async def test_a_create_without_a_clear_answer_is_unknown_and_not_repeated(clien
     with pytest.raises(Unknown):
         await client.create(PODS, "default", pod("a"))
     assert len([r for r in api_server.log.writes() if r.resource == "pods"]) == 1
+
+
+async def test_a_write_that_may_not_be_sent_is_not_while_reads_go_on(client, api_server):
+    fenced = client.fenced(lambda: False)
+    with pytest.raises(Fenced, match="was not sent"):
+        await fenced.create(PODS, "default", pod("a"))
+    with pytest.raises(NotFound):
+        await fenced.get(PODS, "default", "a")
+    await client.create(PODS, "default", pod("a"))
+    assert len(api_server.log.writes()) == 1
+
+
+async def test_a_write_that_waits_for_its_turn_is_not_sent_when_it_may_not_be_by_then(api_server):
+    connection = Connection(server=api_server.url, token=Token("operator"))
+    async with HttpClient(connection, user_agent="t", qps=10, burst=1) as client:
+        allowed = True
+        writing = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("a")))
+        later = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("b")))
+        await writing
+        allowed = False
+        with pytest.raises(Fenced):
+            await later
+    assert len(api_server.log.writes()) == 1
+
+
+async def test_a_write_that_waits_for_a_connection_is_not_sent_when_it_may_not_be_by_then(client, api_server):
+    slow = api_server.faults.add(lambda request: request.verb == "list", Slow(0.2), times=None)
+    reads = [asyncio.ensure_future(anext(client.pages(PODS, None))) for _ in range(CONNECTIONS)]
+    while slow.hits < CONNECTIONS:  # noqa: ASYNC110  (nobody tells)
+        await asyncio.sleep(0.001)
+    allowed = True
+    writing = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("a")))
+    await asyncio.sleep(0)
+    allowed = False
+    with pytest.raises(Fenced):
+        await writing
+    await asyncio.gather(*reads)
+    assert api_server.log.writes() == []
+
+
+async def test_a_write_that_was_told_to_wait_is_not_sent_again_when_it_may_not_be_by_then(client, api_server):
+    busy = api_server.faults.add(lambda request: request.verb == "create", too_many_requests(0), times=None)
+    with pytest.raises(Fenced):
+        await client.fenced(lambda: busy.hits < 2).create(PODS, "default", pod("a"))
+    assert busy.hits == 2
+
+
+async def test_a_deletion_whose_connection_broke_is_not_sent_again_when_it_may_not_be_by_then(client, api_server):
+    created = await client.create(PODS, "default", pod("a"))
+    # The connection has been used before: the library below would send the same once more by itself.
+    cut = api_server.faults.add(lambda request: request.verb == "delete", Cut(), times=None)
+    with pytest.raises(Fenced):
+        await client.fenced(lambda: not cut.hits).delete(PODS, "default", "a", uid=created["metadata"]["uid"])
+    assert cut.hits == 1
 
 
 async def test_reads_survive_a_hiccup(client, api_server):

@@ -6,10 +6,21 @@ from dataclasses import replace
 
 import pytest
 
+from dtj_operator.runtime.election import Terms
 from tests.faults.oracles import Watchman, end_state
 from tests.faults.plans import learn
-from tests.faults.workloads import CREATED_ROLES, POD_DELETED, RECREATED, SCALED, SUSPENDED, WORKER_FAILS, Workload
-from tests.faults.world import Stage, World
+from tests.faults.workloads import (
+    CREATED_ROLES,
+    POD_DELETED,
+    RECREATED,
+    SCALED,
+    SUSPENDED,
+    WORKER_FAILS,
+    Workload,
+    training_job,
+)
+from tests.faults.world import IN_PROCESS, Stage, World
+from tests.support.apiserver import Answer
 from tests.support.operator_process import QUIET
 
 STORIES = (CREATED_ROLES, WORKER_FAILS, POD_DELETED, SUSPENDED, SCALED, RECREATED)
@@ -60,6 +71,24 @@ async def test_a_leader_that_ends_in_peace_hands_over_at_once(stage: Stage):
         world.apply(WORKER_FAILS.job)
         await world.until(lambda: world.holds("Running"), "a running job")
         assert (world.clock.now() - began).total_seconds() < 10, "the lease of 15 s was waited out"
+
+
+@pytest.mark.faults
+async def test_what_a_leader_had_waiting_when_its_lease_ran_out_is_not_written():
+    async with World(IN_PROCESS) as world:
+        # After what its start takes, a request every two seconds: creations wait, eight of them at a time.
+        leader = world.start_operator(replace(QUIET, leader_elect=True, kube_api_qps=0.5, kube_api_burst=50))
+        await leader.ready()
+        await world.until(lambda: _has_the_lease(world), "a leader")
+        world.apply(training_job(worker=60))
+        await world.until(lambda: bool(world.pods()), "the first pods")
+        await world.pass_time(1)
+        world.server.faults.add(lambda request: request.resource == "leases", Answer(503), times=None)
+        await world.pass_time(Terms().deadline)
+        written = len(world.writes())
+        assert len(world.pods()) < 60
+        await world.pass_time(6)
+        assert len(world.writes()) == written
 
 
 def _has_the_lease(world: World) -> bool:

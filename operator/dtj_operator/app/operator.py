@@ -64,18 +64,13 @@ class Operator:
         connection: Connection,
         *,
         lost: Callable[[], None],
-        client: ApiClient | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`lost` is called the moment that leadership is lost.
-
-        `client`: in place of an HttpClient over the connection; the caller closes it.
-        """
+        """`lost` is called the moment that leadership is lost."""
         self._lost = lost
         self._settings = settings
         self._connection = connection
         self._clock = clock or SystemClock()
-        self._given_client = client
         self._namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
@@ -108,7 +103,7 @@ class Operator:
             finally:
                 await self._end()
 
-    async def _operate(self, client: ApiClient, renewals: ApiClient) -> None:
+    async def _operate(self, client: HttpClient, renewals: ApiClient) -> None:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
         needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
@@ -121,16 +116,16 @@ class Operator:
         elif cluster_wide:
             logger.warning("no right to watch nodes and leases: lost nodes are told by their pods, later")
         ledger = Ledger()
-        recorder = Recorder(client, self._clock, self.identity, busy=lambda: self.queue.at_work)
+        writer = client.fenced(elector.valid) if elector else client
+        recorder = Recorder(writer, self._clock, self.identity, busy=lambda: self.queue.at_work)
         self._recorder = recorder
         executor = Executor(
-            client=client,
+            client=writer,
             store=self.store,
             ledger=ledger,
             recorder=recorder,
             clock=self._clock,
             observer=self.metrics,
-            may_write=elector.valid if elector else _always,
             policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
         poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
@@ -161,9 +156,7 @@ class Operator:
         )
         await asyncio.Event().wait()
 
-    async def _open_client(self, stack: AsyncExitStack) -> ApiClient:
-        if self._given_client is not None:
-            return self._given_client
+    async def _open_client(self, stack: AsyncExitStack) -> HttpClient:
         return await stack.enter_async_context(
             HttpClient(
                 self._connection,
@@ -300,7 +293,3 @@ class Operator:
 
 def _taken_up(known: KnownJob) -> bool:
     return bool(known.phase)
-
-
-def _always() -> bool:
-    return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from asyncio.sslproto import SSLProtocol
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from urllib.parse import urlencode
@@ -17,7 +18,7 @@ import aiohttp
 from yarl import URL
 
 from dtj_operator.kube import wire
-from dtj_operator.kube.errors import GONE, Gone, KubeError, Retry, Unauthorized, Unknown, from_answer
+from dtj_operator.kube.errors import GONE, Fenced, Gone, KubeError, Retry, Unauthorized, Unknown, from_answer
 from dtj_operator.kube.throttle import TokenBucket
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from dtj_operator.kube.resources import Resource
 
 CONNECT_SECONDS = 5.0
-READ = aiohttp.ClientTimeout(total=10, sock_connect=CONNECT_SECONDS)
-LIST = aiohttp.ClientTimeout(total=30, sock_connect=CONNECT_SECONDS)
-WRITE = aiohttp.ClientTimeout(total=15, sock_connect=CONNECT_SECONDS)
+"""For name, connection and TLS together: no longer than a lease lasts beyond its holder's own deadline, as a write
+that was allowed is sent after that."""
+READ = aiohttp.ClientTimeout(total=10, connect=CONNECT_SECONDS)
+LIST = aiohttp.ClientTimeout(total=30, connect=CONNECT_SECONDS)
+WRITE = aiohttp.ClientTimeout(total=15, connect=CONNECT_SECONDS)
 """How long an answer may take."""
 SILENCE_SECONDS = 75.0
 """A watch that is silent for longer is dead: servers send a bookmark about once a minute."""
@@ -127,6 +130,7 @@ class HttpClient:
         self._observe = observe or _ignore
         self._session: aiohttp.ClientSession | None = None
         self._free = asyncio.Semaphore(CONNECTIONS)
+        self._before_writes: tuple[aiohttp.ClientMiddlewareType, ...] = ()
 
     async def __aenter__(self) -> Self:
         self._session = open_session(self._connection, self._user_agent)
@@ -137,6 +141,23 @@ class HttpClient:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+
+    def fenced(self, may_write: Callable[[], bool]) -> ApiClient:
+        """The same client, but no write is sent, the first time or again, unless `may_write` says so at that moment.
+
+        A write may wait for long, for its turn or as the server asked. Where it may not be sent: Fenced.
+        """
+
+        async def ask(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+            if not may_write():
+                msg = f"{request.method} {request.url.path} was not sent: leadership has been lost, or may have been"
+                raise Fenced(msg)
+            return await send(request)
+
+        # As middleware, it is asked as well when aiohttp sends a request again by itself, on a new connection.
+        client = copy(self)
+        client._before_writes = (ask,)  # noqa: SLF001  (of its own kind)
+        return client
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
         """See ApiClient."""
@@ -171,7 +192,7 @@ class HttpClient:
         }
         if labels:
             query["labelSelector"] = labels
-        timeout = aiohttp.ClientTimeout(total=seconds + 30, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=seconds + 30, connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         try:
             async with self._open("GET", f"{resource.path(namespace)}?{urlencode(query)}", timeout) as answer:
                 self._observe("WATCH", str(answer.status))
@@ -307,6 +328,7 @@ class HttpClient:
             timeout=timeout,
             allow_redirects=False,
             server_hostname=self._connection.server_name or None,
+            middlewares=self._before_writes if method != "GET" else (),
         )
 
     def _refusal(self, answer: aiohttp.ClientResponse, text: bytes, *, wrote: bool) -> KubeError:

@@ -38,6 +38,10 @@ class Retry(KubeError):
         """Seconds the server asked to wait (Retry-After)."""
 
 
+class Fenced(KubeError):
+    """A write that was not sent: somebody else may be the one who writes by now."""
+
+
 class Unknown(KubeError):
     """A write whose outcome is not known: read the object again before deciding anything."""
 

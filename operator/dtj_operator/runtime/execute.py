@@ -59,20 +59,15 @@ class Executor:
         recorder: Recorder,
         clock: Clock,
         observer: Observer,
-        may_write: Callable[[], bool],
         policies: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
-        """`may_write` is asked before every write: False once leadership may have passed to another.
-
-        `policies`: what each job gets before its service and its pods, by its own name; never looked at again.
-        """
+        """`policies`: what each job gets before its service and its pods, by its own name; never looked at again."""
         self._client = client
         self._store = store
         self._ledger = ledger
         self._recorder = recorder
         self._clock = clock
         self._observer = observer
-        self._may_write = may_write
         self._policies = policies
         self._made: dict[Key, tuple[str, dict[str, int]]] = {}
         """By job, and only for the job of that UID."""
@@ -96,7 +91,6 @@ class Executor:
         if not patch:
             return False
         body = {"metadata": {"resourceVersion": known.resource_version}, "status": patch}
-        self._fence()
         try:
             answer = await self._client.patch_status(JOBS, key.namespace, key.name, body)
         except (Conflict, Unknown, NotFound) as error:
@@ -167,7 +161,6 @@ class Executor:
     async def _create_policies(self, key: Key, known: KnownJob, job: Job) -> bool:
         """Create what has to stand before the first pod. Returns whether all of it does."""
         for resource, build in self._policies:
-            self._fence()
             try:
                 await self._client.create(resource, key.namespace, build(job))
             except AlreadyExists:
@@ -185,7 +178,6 @@ class Executor:
     ) -> bool:
         """Create one object. Returns whether it is there now and ours."""
         name = body["metadata"]["name"]
-        self._fence()
         try:
             answer = await self._client.create(resource, key.namespace, body)
         except (AlreadyExists, Unknown) as error:
@@ -247,7 +239,6 @@ class Executor:
         else:
             resource, shelf, name = JOBS, self._store.jobs, key.name
         grace = 0 if isinstance(action, DeletePod) and action.force else None
-        self._fence()
         try:
             answer = await self._client.delete(resource, key.namespace, name, uid=action.uid, grace=grace)
         except NotFound:
@@ -278,11 +269,6 @@ class Executor:
             return await self._client.get(resource, namespace, name)
         except NotFound:
             return None
-
-    def _fence(self) -> None:
-        if not self._may_write():
-            msg = "leadership has been lost, or may have been"
-            raise Retry(msg)
 
 
 async def _each(items: Iterable[Any], act: Callable[[Any], Awaitable[bool]]) -> bool:
