@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dtj_operator.app import kopf_source
 from dtj_operator.app.kopf_source import KopfSource
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
@@ -16,7 +17,7 @@ from dtj_operator.kube.resources import JOBS, PODS
 from dtj_operator.runtime.reflector import Reflector, list_into
 from dtj_operator.runtime.resync import Resync
 from dtj_operator.runtime.shelf import Shelf
-from dtj_operator.runtime.source import Key
+from dtj_operator.runtime.source import Key, SourceEnded
 from tests.support.apiserver import Answer, ApiServer
 
 
@@ -180,3 +181,12 @@ async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namesp
     assert api_server.log.writes("dtj-operator/") == []
     agents = {request.user_agent for request in api_server.log.requests}
     assert agents == {"dtj-operator/test"}
+
+
+@pytest.mark.parametrize("code", [403, 410])
+async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, api_server, code, monkeypatch):
+    monkeypatch.setattr(kopf_source, "ERROR_PAUSES", (0.01,))
+    api_server.faults.add(lambda request: request.verb == "watch", Answer(code), times=None)
+    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=Names(), relisted=lambda: None)
+    with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
+        await asyncio.wait_for(source.run(), 20)

@@ -100,14 +100,18 @@ class KopfSource:
                 self._waking = True
                 self._home.call_soon_threadsafe(self._empty_inbox)
 
-        await kopf.operator(
-            registry=registry,
-            settings=_settings(),
-            clusterwide=not self._namespaces,
-            namespaces=self._namespaces,
-            standalone=True,
-            stop_flag=stop,
-        )
+        try:
+            await kopf.operator(
+                registry=registry,
+                settings=_settings(),
+                clusterwide=not self._namespaces,
+                namespaces=self._namespaces,
+                standalone=True,
+                stop_flag=stop,
+            )
+        finally:
+            # A worker thread of this loop waits for the flag, and the end of the loop waits for that thread.
+            stop.set()
 
     def _empty_inbox(self) -> None:
         self._waking = False

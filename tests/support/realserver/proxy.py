@@ -162,11 +162,14 @@ class Proxy:
     # streams ------------------------------------------------------------------------------
 
     async def _watch(self, request: web.Request, kind: Kind, url: URL) -> web.StreamResponse:
-        since = request.query.get("resourceVersion", "")
-        if since and int(since) < self.oldest:
-            raise expired(f"too old resource version: {since} ({self.oldest})")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
+        since = request.query.get("resourceVersion", "")
+        if since and int(since) < self.oldest:  # told within the stream, as the real server does
+            status = expired(f"too old resource version: {since} ({self.oldest})").status()
+            await response.prepare(request)
+            await response.write_eof(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+            return response
         pump = asyncio.create_task(self._pump(request, kind, url, response))
         stream = _Stream(kind, pump)
         self._streams.append(stream)
