@@ -25,6 +25,9 @@ from e2e.cluster.interface import ClusterError
 INIT = str(Path(__file__).with_name("init.py"))
 START_LIMIT = 20.0
 END_LIMIT = 30.0
+COLLECTION = {"GOGC": "400"}
+"""For the programs of a machine, all written in Go: they collect garbage a quarter as often, which on two cores took a
+fifth of the API server's time, and may have five times what they use instead of twice."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ def plain(machine: Machine) -> subprocess.Popen[bytes]:
     machine.directory.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", INIT, str(machine.control), "lifeline", "remove"],
-        stdin=subprocess.PIPE, start_new_session=True,
+        stdin=subprocess.PIPE, start_new_session=True, env=os.environ | COLLECTION,
     )  # fmt: skip
     machine.wait_for_init()
     return process
@@ -161,7 +164,7 @@ def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> N
     with machine.log("init").open("ab") as log:
         done = subprocess.run(
             command, pass_fds=keep, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False, cwd="/",
-            env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"},
+            env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"} | COLLECTION,
         )  # fmt: skip
     if done.returncode:
         raise ClusterError(f"Could not start machine {machine.name}: {last_words(machine.log('init'))}")
