@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
 from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NETWORK_POLICIES, NODES, PODS, SERVICES
+from dtj_operator.runtime.nodes import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +61,9 @@ async def may_watch_nodes(client: ApiClient) -> bool:
     try:
         return all(
             [
-                await _allowed(client, NODES, "", "watch", None),
-                await _allowed(client, LEASES, "", "watch", "kube-node-lease"),
+                await _allowed(client, resource, "", verb, namespace)
+                for resource, namespace in ((NODES, None), (LEASES, LEASE_NAMESPACE))
+                for verb in ("get", "watch")
             ]
         )
     except KubeError:

@@ -5,17 +5,23 @@ as the job allows, counted from the last renewal and seen unrenewed for more tha
 clock, so that neither a restart of the operator nor a skewed clock condemns a living node. A node without a
 Lease is judged by its Ready condition, one whose Node object is gone is lost. When more than half of three or
 more nodes look lost, or there has never been any, the fault is more likely ours, and none is.
+
+What a watch has not told may be the watch's fault: no node is lost before it has been read anew. And where the
+API server could not be reached, the kubelets may not have reached it either: they get one renewal period more.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.domain.snapshot import Node
+from dtj_operator.kube.errors import KubeError, NotFound
 from dtj_operator.kube.resources import LEASES, NODES
 from dtj_operator.runtime.reflector import Reflector
 from dtj_operator.runtime.shelf import Shelf
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.runtime.clock import Clock
 
+logger = logging.getLogger(__name__)
+
 LEASE_NAMESPACE = "kube-node-lease"
 RENEWAL = timedelta(seconds=12)
 """A little more than the kubelet's renewal period of 10 s."""
@@ -34,6 +42,8 @@ SUSPECT_SECONDS = 12.0
 LOOK_SECONDS = 1.0
 MISSING_SECONDS = 5.0
 """A pod may name a node before our own watch has told us of it."""
+READ_SECONDS = 5.0
+"""How long a node may take to be read anew."""
 ENOUGH_NODES = 3
 
 NOTHING: Mapping[str, Node] = MappingProxyType({})
@@ -70,9 +80,17 @@ class NodeWatch:
 
     def __init__(self, client: ApiClient, clock: Clock, suspect: Callable[[str], None]) -> None:
         """`suspect(node)` is called when a node becomes late, recovers, or vanishes."""
+        self._client = client
         self._clock = clock
         self._suspect = suspect
         self._suspects: set[str] = set()
+        self._unread: set[str] = set()
+        """Nodes that have to be read anew before they are judged."""
+        self._asked = asyncio.Event()
+        self._read_at: dict[str, float] = {}
+        """By node, the loop time before it was read last."""
+        self._deaf_at = float("-inf")
+        """Loop time at which a node could not be read."""
         self._missing: dict[str, float] = {}
         self._met = False
         """Whether there has been any node: where there never was one, none has been lost."""
@@ -84,15 +102,39 @@ class NodeWatch:
         )
 
     async def run(self) -> None:
-        """Look once a second for nodes that are late; until cancelled."""
+        """Look once a second for nodes that are late, and read those anew that may be lost; until cancelled."""
         for source in self.sources:
             await source.synced.wait()
         while True:
             late = {name for name in self._names() if self._silent_seconds(name) > SUSPECT_SECONDS}
             for name in late ^ self._suspects:
                 self._suspect(name)
+            self._unread |= late - self._suspects
+            self._unread -= self._suspects - late
             self._suspects = late
-            await asyncio.sleep(LOOK_SECONDS)
+            self._asked.clear()
+            await self._read()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
+
+    async def _read(self) -> None:
+        """Read nodes and their leases past the watches, as far as the API server can be reached."""
+        loop = asyncio.get_running_loop()
+        for name in tuple(self._unread):
+            began = loop.time()
+            try:
+                async with asyncio.timeout(READ_SECONDS):
+                    with suppress(NotFound):
+                        self._nodes.upsert(await self._client.get(NODES, None, name))
+                    with suppress(NotFound):
+                        self._signs.upsert(await self._client.get(LEASES, LEASE_NAMESPACE, name))
+            except (KubeError, TimeoutError) as error:
+                self._deaf_at = loop.time()
+                logger.warning("node not read", extra={"node": name, "error": str(error) or "timed out"})
+                return
+            self._unread.discard(name)
+            self._read_at[name] = began
+            self._suspect(name)
 
     def facts(self, names: frozenset[str], loss_seconds: float) -> NodeFacts:
         """What is known of these nodes for a job with that patience, and when silence alone may change it."""
@@ -101,12 +143,21 @@ class NodeWatch:
         loss = timedelta(seconds=loss_seconds)
         lost_at = {name: self._lost_at(name, loss) for name in names}
         now = self._clock.now()
-        lost = {name for name, at in lost_at.items() if at is not None and at <= now}
-        if lost and self._doubtful(loss, now):
-            lost = set()
+        seem = {name: now - at for name, at in lost_at.items() if at is not None and at <= now}
+        if seem and self._doubtful(loss, now):
+            seem = {}
+        lost = {name for name, since in seem.items() if self._read_within(name, since)}
+        unread = seem.keys() - lost - self._unread
+        if unread:
+            self._unread |= unread
+            self._asked.set()
         nodes = {name: Node(name=name, lost=name in lost) for name in names}
         later = [at for name, at in lost_at.items() if at is not None and at > now and name in self._worrying(names)]
         return nodes, min(later, default=None)
+
+    def _read_within(self, name: str, past: timedelta) -> bool:
+        read_at = self._read_at.get(name)
+        return read_at is not None and asyncio.get_running_loop().time() - read_at <= past.total_seconds()
 
     def _worrying(self, names: frozenset[str]) -> set[str]:
         return {name for name in names if name in self._suspects or self._held(name) is None}
@@ -129,10 +180,10 @@ class NodeWatch:
         sign = self._sign_of(name)
         if sign is None:
             return node.unready_since + loss if node.unready_since is not None else None
-        silent = timedelta(seconds=asyncio.get_running_loop().time() - sign.seen_at)
-        if sign.witnessed:
-            return now - silent + max(loss, RENEWAL)
-        return max(sign.renewed_at + loss, now - silent + RENEWAL)
+        time = asyncio.get_running_loop().time()
+        renewed_at = now - timedelta(seconds=time - sign.seen_at) if sign.witnessed else sign.renewed_at
+        heard = timedelta(seconds=time - max(sign.seen_at, self._deaf_at))
+        return max(renewed_at + loss, now - heard + RENEWAL)
 
     def _silent_seconds(self, name: str) -> float:
         """Seconds since the last sign of life; 0 for a node that gives none and is Ready."""

@@ -105,6 +105,7 @@ def test_the_operator_may_do_what_it_asks_for_at_its_start_and_little_more(rende
     }
     assert granted(render(), "") - asked == {
         ("dtj.dev", "distributedtrainingjobs/finalizers", "update"),
+        ("", "nodes", "get"),
         ("", "nodes", "list"),
         ("", "nodes", "watch"),
     }
@@ -128,7 +129,7 @@ def test_leases_are_written_only_in_the_operators_own_namespace(render):
         ("coordination.k8s.io", "leases", verb) for verb in ("get", "create", "update")
     }
     assert granted(documents, "kube-node-lease") == {
-        ("coordination.k8s.io", "leases", verb) for verb in ("list", "watch")
+        ("coordination.k8s.io", "leases", verb) for verb in ("get", "list", "watch")
     }
 
 
