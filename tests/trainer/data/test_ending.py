@@ -30,7 +30,7 @@ def test_reading_holds_a_few_blocks_of_a_large_file_and_none_once_its_iterator_i
     table = pa.table({"x": np.random.default_rng(0).random(blocks * block // 8)})
     parquet.write_table(table, tmp_path / "a.parquet", row_group_size=block // 8, compression="none")
     told = json.loads(said("let_go.py", tmp_path, window))
-    assert told["reading"]["readers"] == 2
+    assert told["reading"]["readers"] in {1, 2}  # one, where each block is read before the next is asked for
     assert told["reading"]["bytes"] >= 4 * block
     assert told["reading"]["most"] <= 16 * block
     assert told["dropped"]["readers"] == 0
