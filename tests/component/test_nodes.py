@@ -61,11 +61,11 @@ class World:
         self._server.patch("leases", "kube-node-lease", name, {"spec": {"renewTime": self._moment(skew)}})
         await asyncio.sleep(0.1)
 
-    async def lost(self, name: str) -> bool:
+    async def lost(self, name: str, loss_seconds: float = LOSS_SECONDS) -> bool:
         """As a job sees it that looks, and looks again when it is told to."""
-        self.watch.facts(frozenset({name}), LOSS_SECONDS)
+        self.watch.facts(frozenset({name}), loss_seconds)
         await asyncio.sleep(READ_ANEW_SECONDS)
-        facts, _ = self.watch.facts(frozenset({name}), LOSS_SECONDS)
+        facts, _ = self.watch.facts(frozenset({name}), loss_seconds)
         return bool(facts[name].lost)
 
     def stall(self, plural: str) -> None:
@@ -129,6 +129,18 @@ async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: Worl
     assert await world.lost("a")
     await world.renew("a")
     assert not await world.lost("a")
+
+
+@in_idle_time
+async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: World):
+    world.node("a")
+    await world.begin()
+    for _ in range(3):
+        await world.renew("a")
+        await asyncio.sleep(RENEWED_EVERY)
+        assert not await world.lost("a", loss_seconds=1)
+    await asyncio.sleep(SEEN_UNRENEWED - RENEWED_EVERY)
+    assert await world.lost("a", loss_seconds=1)
 
 
 @in_idle_time
