@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
@@ -13,6 +14,7 @@ PREFIX = "DTJ_OPERATOR_"
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 LARGEST_PORT = 65535
+NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LEASE_NAME = "dtj-operator"
 
 
@@ -112,10 +114,11 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
             raise SettingsProblem(msg)
         return text.lower() in TRUE
 
-    names: Sequence[str] = flags.get("namespace") or (environment.get(PREFIX + "NAMESPACE") or "").split(",")
+    listed = environment.get(PREFIX + "NAMESPACE")
+    names: Sequence[str] = flags.get("namespace") or (listed.split(",") if listed else ())
     return Settings(
         kubeconfig=given("KUBECONFIG"),
-        namespaces=tuple(dict.fromkeys(name.strip() for name in names if name.strip())),
+        namespaces=tuple(dict.fromkeys(_namespace(name.strip()) for name in names)),
         leader_elect=switch("LEADER_ELECT", default.leader_elect),
         lease_name=given("LEASE_NAME") or default.lease_name,
         workers=int(_number("WORKERS", given("WORKERS"), default.workers, least=1)),
@@ -132,6 +135,14 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
 
 def _flag(name: str) -> str:
     return f"--{name.lower().replace('_', '-')} ({PREFIX}{name})"
+
+
+def _namespace(name: str) -> str:
+    """Never empty by mistake: no namespace at all is the whole cluster."""
+    if not NAMESPACE_NAME.fullmatch(name):
+        msg = f"{_flag('NAMESPACE')} has {name!r} in it: name namespaces, or leave it out for the whole cluster"
+        raise SettingsProblem(msg)
+    return name
 
 
 def _number(name: str, text: str | None, otherwise: float, *, least: float) -> float:

@@ -45,9 +45,21 @@ def test_the_flag_wins():
         ("--metrics-bind-address=here", "give HOST:PORT"),
         ("--metrics-bind-address=:99999", "give HOST:PORT"),
         ("--log-format=xml", "give one of text, json"),
+        ("--namespace=", r"--namespace \(DTJ_OPERATOR_NAMESPACE\) has '' in it: .* leave it out for the whole cluster"),
+        ("--namespace=a,b", "has 'a,b' in it"),
         ("--no-such-flag", "unrecognized arguments"),
     ],
 )
 def test_nonsense_is_refused_in_a_sentence(argument, words):
     with pytest.raises(SettingsProblem, match=words):
         settings(argument)
+
+
+@pytest.mark.parametrize("names", ["a,,b", ",", "a,"])
+def test_a_namespace_without_a_name_is_not_the_whole_cluster(names):
+    with pytest.raises(SettingsProblem, match="has '' in it"):
+        settings(DTJ_OPERATOR_NAMESPACE=names)
+
+
+def test_a_variable_that_is_empty_is_not_set():
+    assert settings(DTJ_OPERATOR_NAMESPACE="", DTJ_OPERATOR_WORKERS="") == Settings()
