@@ -29,7 +29,8 @@ class Process:
 
 def processes(pod_uid: str) -> tuple[Process, ...]:
     """All processes of a pod, its sandbox's included; empty where the pod does not run here."""
-    found = (_process(pid, pod_uid) for pid in _pids())
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    found = (_process(pid, pod_uid) for pid in pids)
     return tuple(process for process in found if process is not None)
 
 
@@ -53,10 +54,6 @@ def socket_inside(process: Process) -> socket.socket:
             return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         finally:
             _enter(home)
-
-
-def _pids() -> list[int]:
-    return sorted(int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
 
 
 def _process(pid: int, pod_uid: str) -> Process | None:
