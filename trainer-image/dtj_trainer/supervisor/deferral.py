@@ -22,8 +22,6 @@ SELDOM_USED: Final = (
     "tensorflow._api.v2.",
 )
 """How the names of such modules begin."""
-AT_ONCE: Final = ("tensorflow._api.v2.distribute",)
-"""Except these: a package `tensorflow.distribute` is imported with them, and would hide what is there already."""
 EXPORTED: Final = frozenset(
     {
         "__all__",
@@ -99,10 +97,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if self._defers(fullname) else None
+        spec = PathFinder.find_spec(fullname, path, target) if fullname.startswith(self._beginnings) else None
         if spec is not None and spec.loader is not None:
             spec.loader = _Later(spec.loader)
         return spec
-
-    def _defers(self, fullname: str) -> bool:
-        return fullname.startswith(self._beginnings) and not fullname.startswith(AT_ONCE)

@@ -27,8 +27,10 @@ from dtj_trainer.supervisor.repetition import unrepeated
 
 PRELOADED: Final = ("keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
-PUBLIC: Final = ("autograph", "config", "data", "math", "nest", "nn", "random")
+PUBLIC: Final = ("autograph", "config", "data", "distribute", "math", "nest", "nn", "random")
 """What every training uses of TensorFlow's public names: not left to each child to load."""
+TWICE: Final = ("distribute", "lite")
+"""Public names that packages of TensorFlow have too, which hide them from the moment they are imported."""
 
 
 def main() -> None:
@@ -77,9 +79,9 @@ def preload() -> None:
 def _preload_tensorflow() -> None:
     tensorflow: Any = importlib.import_module("tensorflow")
     _ = tensorflow.keras  # lazily loaded
-    lite = tensorflow.lite
-    importlib.import_module("tensorflow.lite")  # an empty package, which would hide the public names later
-    tensorflow.lite = lite
+    for name in TWICE:
+        importlib.import_module(f"tensorflow.{name}")
+        setattr(tensorflow, name, sys.modules[f"tensorflow._api.v2.{name}"])
     for name in PUBLIC:
         demand(getattr(tensorflow, name))
 
