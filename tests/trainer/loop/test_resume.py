@@ -54,6 +54,27 @@ def test_one_worker_asked_to_leave_makes_both_save_the_same_step_and_end_with_42
     assert (tmp_path / "ckpt-6.index").exists()
 
 
+@pytest.fixture(scope="module")
+def validated():
+    return launch.run("validating.py").said["told"]
+
+
+@pytest.mark.parametrize(("count", "epoch"), [(1, 1), (2, 2)])
+def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_that_epoch(
+    count, epoch, validated, tmp_path
+):
+    environment = launch.checkpoint(tmp_path)
+    asked = {"TEST_ASKED_IN": str(epoch)}
+    ended = launch.run_workers(count, "validating.py", environment={**environment, **asked})
+    assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
+    assert {each.last_word for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}
+    resumed = launch.run_workers(count, "validating.py", environment=environment)
+    for before, after in zip(ended, resumed, strict=True):
+        assert after.said["begun"] == list(range(epoch, 3))
+        told = [*before.said["told"], *after.said["told"]]
+        assert told == [pytest.approx(each, rel=1e-4) for each in validated]
+
+
 def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_path):
     environment = {**launch.checkpoint(tmp_path, everySteps=3), "TEST_REPLICA_BATCH": "12"}
     ended = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "11", "DTJ_LOGICAL_DEVICES": "2"})

@@ -233,6 +233,15 @@ def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
     assert progress.stalled(12.1, 2.0, 900.0)
 
 
+def test_metrics_of_an_epoch_that_was_owed_are_no_step_and_the_first_one_still_has_its_time():
+    progress = Progress()
+    progress.child_started(0.0)
+    progress.hear({"type": "phase", "phase": "build", "seconds": 1.0}, 1.0, 0.0)
+    progress.hear({"type": "progress", "step": 10, "steps": 0, "seconds": 0.0, "metrics": {"val_loss": 1.0}}, 2.0, 0.0)
+    assert progress.status()["metrics"] == {"val_loss": 1.0}
+    assert not progress.stalled(900.0, None, 900.0)
+
+
 def test_a_first_step_that_does_not_come_is_a_stall_once_all_was_ready_for_it():
     progress = Progress()
     progress.child_started(0.0)

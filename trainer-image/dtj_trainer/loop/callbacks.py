@@ -56,7 +56,7 @@ class Callbacks:
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float]]:
+    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float] | None]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
@@ -66,11 +66,12 @@ class Callbacks:
                 enough=lambda: bool(self._model.stop_evaluating),
             )
 
-        def run() -> Mapping[str, float]:
+        def run() -> Mapping[str, float] | None:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
-            callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})
+            if found is not None:
+                callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})
             return found
 
         return run

@@ -7,7 +7,8 @@ on it at the same step. Boundaries (an epoch's end, `everySteps`) are met exactl
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from dtj_trainer.data.deal import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
@@ -35,7 +36,8 @@ class Hooks:
     batch_end: Callable[[int, dict[str, float]], None] | None = None
     epoch_begin: Callable[[int], None] = lambda _: None
     epoch_end: Callable[[int, dict[str, float]], None] | None = None
-    validate: Callable[[], Mapping[str, float]] | None = None
+    validate: Callable[[], Mapping[str, float] | None] | None = None
+    """None from it: asked to leave meanwhile."""
     wants_stop: Callable[[], bool] = lambda: False
 
     @property
@@ -95,9 +97,12 @@ class _Run:
         loop = self.loop
         if self.position.step:
             self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
-        if self.position.step < loop.length.total:
-            loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
         try:
+            if self.position.owes_end and loop.length.ends_epoch(self.position.step):
+                loop.hooks.epoch_begin(loop.length.epoch(self.position.step - 1))
+                self._end_epoch()
+            if self.position.step < loop.length.total and not self.stopped:
+                loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
             while self.position.step < loop.length.total and not self.stopped:
                 self._call()
         except Exception:
@@ -127,6 +132,7 @@ class _Run:
             self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.ballot.finish > 0
         ends_epoch = self.stopped or loop.length.ends_epoch(self.position.step)
         if ends_epoch:
+            self._take_metrics()
             self._end_epoch()
         elif called.ballot.report > 0:
             self._take_metrics()
@@ -217,22 +223,25 @@ class _Run:
         """Of what the steps have returned since the metrics were last taken."""
         return {name: total / self.summed for name, total in self.sums.items()}
 
-    def _take_metrics(self) -> dict[str, float]:
+    def _take_metrics(self) -> None:
         """Means since this was last done; every process does it at the same step."""
         self.metrics = {**self._means(), **self.loop.trainee.metrics()}
         self.loop.trainee.reset_metrics()
         self.sums, self.summed, self.reported = {}, 0, time.monotonic()
-        return self.metrics
 
     def _end_epoch(self) -> None:
-        loop, epoch = self.loop, self.loop.length.epoch(self.position.step - 1)
-        metrics = self._take_metrics()
+        """Validate, and tell everybody the metrics of the epoch."""
+        loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
             self.session.link.phase("validate")
         if loop.hooks.validate is not None:
             loop.trainee.settle()
-            metrics.update(loop.hooks.validate())
+            validated = loop.hooks.validate()
+            if validated is None:
+                self.position = replace(self.position, owes_end=True)
+                self._leave()
+            metrics.update(validated)
             loop.trainee.reset_metrics()
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
@@ -241,6 +250,7 @@ class _Run:
             loop.hooks.epoch_end(epoch, metrics)
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
+        self.position = replace(self.position, owes_end=False)
         if rests:  # until here: what a callback writes on the chief, the others wait for
             self.session.link.phase("train")
 
@@ -252,7 +262,7 @@ class _Run:
         self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step), self.metrics)
         self.session.link.phase("train")
 
-    def _leave(self) -> None:
+    def _leave(self) -> NoReturn:
         """Save, if there is something and somewhere, and end: somebody asked one of us to."""
         step = self.position.step
         if not self.loop.keeper.directory or step == 0:

@@ -1,10 +1,12 @@
 """Validation: each process evaluates its share, and the sums are added up."""
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import feed
+from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
 
@@ -30,61 +32,93 @@ class Evaluation:
         self._names: tuple[str, ...] = ()
         self._dataset: Any = None
         self._of_batch: Any = None
-        self._of_all: Any = None
-        self._over_processes: Any = None
+        self._of_several: Any = None
+        self._sums: Any = None
+        self._pace = Pace()
 
-    def run(self, each: EachBatch | None = None) -> Mapping[str, float]:
-        """Means and metrics over the whole validation data, names with `val_` before them.
+    def run(self, each: EachBatch | None = None) -> Mapping[str, float] | None:
+        """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
+        the same number of batches, where one was asked to leave meanwhile.
 
-        Without `each` all batches are evaluated in one call, where the strategy allows that.
+        Processes agree after about as many batches as a call of training steps lasts. Without `each` these are
+        evaluated in one call, where the strategy allows that.
         """
+        import numpy as np
+
         if self._dataset is None:
             self._dataset = feed.validation_batches(self._data, self._session, self._sizes)
             self._compile()
         self._trainee.reset_metrics()
-        if each is None and self._of_all is not None:
-            row = self._of_all(iter(self._dataset)).numpy()
-        else:
-            row = self._one_by_one(each)
-        return {f"val_{name}": value for name, value in {**self._means(row), **self._trainee.metrics()}.items()}
+        together = each is None and self._of_several is not None
+        rows = self._by_several() if together else self._one_by_one(each)
+        while True:
+            began = time.monotonic()
+            row, made, left = next(rows)
+            seconds, asked = time.monotonic() - began, self._session.link.preempted.is_set()
+            *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
+            self._pace.learn(seconds / max(1, made))
+            if not more:
+                found = {**self._means(total), **self._trainee.metrics()}
+                return {f"val_{name}": value for name, value in found.items()}
+            if leaving:
+                return None
 
     def _means(self, row: Any) -> dict[str, float]:
         *sums, count = map(float, row)
         return {name: total / max(1.0, count) for name, total in zip(self._names, sums, strict=True)}
 
-    def _one_by_one(self, each: EachBatch | None) -> Any:
+    def _by_several(self) -> Iterator[tuple[Any, int, bool]]:
+        """Call by call the sums so far, the batches of that call, and whether there are more here; without end."""
+        import tensorflow as tf
+
+        iterator = iter(self._dataset)
+        batch, row = iterator.get_next_as_optional(), tf.zeros([self._width(iterator.element_spec)], tf.float64)
+        while True:
+            made, batch, row = self._of_several(iterator, batch, row, tf.constant(self._pace.count))
+            yield row.numpy(), int(made), bool(batch.has_value())
+
+    def _one_by_one(self, each: EachBatch | None) -> Iterator[tuple[Any, int, bool]]:
+        """The same, with a call for each batch."""
         import numpy as np
 
-        row = np.zeros(self._width(self._dataset.element_spec))
+        row, made = np.zeros(self._width(self._dataset.element_spec)), 0
         for number, batch in enumerate(self._dataset):
+            if made == self._pace.count:
+                yield row, made, True
+                made = 0
             if each is not None:
                 each.begin(number)
             new, accumulated = self._of_batch(batch)
-            row += new.numpy()
+            row, made = row + new.numpy(), made + 1
             if accumulated:
                 self._trainee.collect([value.numpy() for value in accumulated])
             if each is not None:
                 each.end(number, {**self._means(row), **self._trainee.metrics_here()})
                 if each.enough():
                     break
-        return row if self._over_processes is None else self._over_processes(row).numpy()
+        while True:
+            yield row, made, False
+            made = 0
 
     def _width(self, spec: Any) -> int:
         """How many sums there are, and their names, from a trace for batches of this structure."""
         row, *_ = self._of_batch.get_concrete_function(spec).outputs
         return int(row.shape[0])
 
+    def _over_processes(self, row: Any) -> Any:
+        return row if self._sums is None else self._sums(row).numpy()
+
     def _compile(self) -> None:
         import tensorflow as tf
 
         compiled = tf.function(autograph=False, reduce_retracing=True)
+        if self._session.workers > 1:
+            self._sums = compiled(self._summed)
         if self._session.counts_apart:
             self._of_batch = compiled(self._apart)
             return
         self._of_batch = compiled(lambda batch: (self._dealt(batch), []))
-        self._of_all = compiled(self._all)
-        if self._session.workers > 1:
-            self._over_processes = compiled(self._summed)
+        self._of_several = compiled(self._several)
 
     def _apart(self, batch: Any) -> Any:
         """On one device of this process; the workers of ParameterServer rest meanwhile."""
@@ -109,21 +143,18 @@ class Evaluation:
 
         return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
 
-    def _all(self, iterator: Any) -> Any:
-        """All batches of all processes."""
+    def _several(self, iterator: Any, batch: Any, row: Any, most: Any) -> Any:
+        """From `batch` on at most so many: how many there were, the one after them, and `row` with theirs added."""
         import tensorflow as tf
 
-        def body(optional: Any, total: Any) -> Any:
-            new = self._dealt(optional.get_value())
-            return iterator.get_next_as_optional(), total + new
+        def body(number: Any, batch: Any, row: Any) -> Any:
+            new = self._dealt(batch.get_value())
+            return number + 1, iterator.get_next_as_optional(), row + new
 
-        width = self._width(iterator.element_spec)
-        start = (iterator.get_next_as_optional(), tf.zeros([width], tf.float64))
-        _, row = tf.while_loop(lambda optional, _: optional.has_value(), body, start)
-        return row if self._over_processes is None else self._summed(row)
+        start = (tf.constant(0), batch, row)
+        return tf.while_loop(lambda number, batch, _: (number < most) & batch.has_value(), body, start)
 
     def _summed(self, row: Any) -> Any:
-        """Over the processes."""
         import tensorflow as tf
 
         session, strategy = self._session, self._session.strategy

@@ -20,7 +20,9 @@ SEEN = "evaluated.json"
 class SideCar:
     """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
 
-    def __init__(self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, float]] | None) -> None:
+    def __init__(
+        self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, float] | None] | None
+    ) -> None:
         if evaluate is None:
             raise PreflightFailed("the evaluator has nothing to evaluate; give validation= to the training")
         self._session = session
@@ -47,7 +49,7 @@ class SideCar:
             link.phase("wait")
             done = finished(environment.checkpoint.directory, environment.uid)
             for step, name in self._keeper.kept():
-                if step not in self._seen:
+                if step not in self._seen and not link.preempted.is_set():
                     self._look(step, name)
             if done is not None and (done.step in self._seen or not self._keeper.has(done.step)):
                 self._events.close()
@@ -56,13 +58,15 @@ class SideCar:
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
 
     def _look(self, step: int, name: str) -> None:
-        """Evaluate one checkpoint, unless it is pruned meanwhile."""
+        """Evaluate one checkpoint, unless it is pruned, or we are asked to leave, meanwhile."""
         link = self._session.link
         link.phase("validate")
         started = time.monotonic()
         if not self._keeper.restore(name):
             return
         metrics = self._evaluate()
+        if metrics is None:
+            return
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}

@@ -19,6 +19,8 @@ class Position:
     """Global batches read since the beginning."""
     dealt: tuple[Dealt, ...] = ()
     """The examples again, by how many processes shared the data: a stream's place depends on it."""
+    owes_end: bool = False
+    """The epoch that ends here is neither validated nor told to callbacks: all were asked to leave before that."""
 
 
 def text(position: Position, metrics: Mapping[str, float]) -> str:

@@ -123,7 +123,8 @@ class Progress:
             self.steps_per_second = _smooth(self.steps_per_second, rate)
             examples = float(message.get("examples") or 0) / seconds
             self.examples_per_second = _smooth(self.examples_per_second, examples)
-        self.managed = self.stepped = True
+        self.managed = True
+        self.stepped = self.stepped or steps > 0
         self.updated_at = wall
         self._life = now
 
@@ -157,6 +158,13 @@ class Progress:
         if not self.stepped:
             return self._built and now - self._life > start
         return now - self._life > self.stall_after(limit)
+
+    def writes(self, now: float, limit: float) -> bool:
+        """Whether the child writes its state or its results, and has not done so for more than `limit` seconds."""
+        since = self.saving_since
+        if since is None and self.phase in WRITING_PHASES:
+            since = self._life
+        return since is not None and now - since <= limit
 
     def save_hangs(self, now: float, limit: float) -> bool:
         """Whether a save has begun and is not complete after `limit` seconds."""

@@ -1,0 +1,62 @@
+"""Trains with a validation of which the last process has most; the first may be asked to leave meanwhile."""
+
+import json
+import os
+import sys
+import threading
+import time
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import dtj_trainer as dtj
+
+EPOCHS, STEPS, BATCHES, FIRST = 3, 10, 60, 4
+ASKED_IN = int(os.environ.get("TEST_ASKED_IN", EPOCHS))
+
+session = dtj.init(seed=1)
+x = np.random.default_rng(0).normal(size=(480, 4)).astype("float32")
+y = x[:, :1]
+told: list[dict[str, float]] = []
+begun: list[int] = []
+batches: list[int] = []
+"""How many this process has trained on or evaluated, by epoch."""
+
+
+class Listener(keras.callbacks.Callback):
+    def on_epoch_begin(self, epoch: int, logs: object = None) -> None:
+        begun.append(epoch)
+        batches.append(0)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        told.append({"epoch": epoch, **(logs or {})})
+        sys.stdout.write("TEST " + json.dumps({"told": told, "begun": begun}) + "\n")
+        sys.stdout.flush()
+
+
+def work() -> None:
+    """Of the first of several processes the validation is over when it is asked: it waits for the others."""
+    time.sleep(0.01)
+    batches[-1] += 1
+    if begun[-1] == ASKED_IN and session.rank == 0 and batches[-1] == STEPS + FIRST:
+        threading.Timer(0.1, session.link.preempted.set).start()
+
+
+def worked(_: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:
+    with tf.control_dependencies([tf.py_function(work, [], [])]):
+        return tf.ones_like(predicted)
+
+
+def validation(context: tf.distribute.InputContext) -> tf.data.Dataset:
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(len(x) // BATCHES)
+    if context.num_input_pipelines == 1:
+        return dataset
+    return dataset.skip(FIRST) if session.rank else dataset.take(FIRST)
+
+
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae", worked])
+data = dtj.data.Pipeline(dtj.data.numpy(x, y))
+dtj.fit(model, data, validation, epochs=EPOCHS, global_batch_size=len(x) // STEPS, callbacks=[Listener()])
+os._exit(0)
