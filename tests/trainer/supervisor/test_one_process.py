@@ -162,6 +162,22 @@ def test_a_checkpoint_is_asked_for_by_the_right_job_once_a_minute(launch: Launch
     until(lambda: pod.status()["lastCheckpointStep"], "no checkpoint")
 
 
+def test_a_checkpoint_asked_for_between_two_processes_is_made_by_the_next(launch: Launcher, tmp_path: Path):
+    births, reporter = tmp_path / "births", Path(__file__).parent / "programs" / "reporter.py"
+    text = (
+        f"import os, pathlib, runpy, signal\nbirths = pathlib.Path({str(births)!r})\n"
+        "births.write_text((births.read_text() if births.exists() else '') + '.')\n"
+        "if len(births.read_text()) < 4: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"runpy.run_path({str(reporter)!r}, run_name='__main__')\n"
+    )
+    pod = launch.start("--preload", "off", script(tmp_path, text), "2000", environment={"DTJ_UID": "u"})
+    until(births.exists, "the program did not begin")
+    until(lambda: pod.status()["restarts"] == 3, "it is not restarted")  # and for a second there is no process
+    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
+    assert pod.said == []
+    until(lambda: pod.status()["lastCheckpointStep"], "no checkpoint")
+
+
 def test_sigterm_lets_a_program_of_ours_save_and_leave(launch: Launcher):
     pod = launch.start("--preload", "off", "reporter.py", "2000")
     until(lambda: pod.said and pod.get("/readyz")[0] == 200, "never ready")
@@ -169,6 +185,17 @@ def test_sigterm_lets_a_program_of_ours_save_and_leave(launch: Launcher):
     assert pod.wait() == 42
     ending = pod.termination()
     assert (ending["class"], ending["exitCode"]) == ("preempted", 42)
+    assert ending["step"] == ending["checkpointStep"]
+
+
+def test_a_save_that_has_begun_is_cut_short_neither_by_a_second_sigterm_nor_by_the_end_of_our_grace(launch: Launcher):
+    pod = launch.start("--preload", "off", "--grace-seconds", "0.5", "reporter.py", "2000", "slow")
+    until(lambda: pod.said and pod.get("/readyz")[0] == 200, "never ready")
+    pod.process.terminate()
+    until(lambda: pod.said[-1] == "saving", "it does not save")
+    pod.process.terminate()
+    assert pod.wait() == 42
+    ending = pod.termination()
     assert ending["step"] == ending["checkpointStep"]
 
 

@@ -66,7 +66,6 @@ class Departure:
             self.end(Ending(ExitClass.DONE, 0) if serves else Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
         elif serves or self.stopping:
             self._kill_at = now
-            nursery.kill(child.pid)
         else:
             grace = self._settings.grace_seconds
             if self._progress.managed:
@@ -87,10 +86,13 @@ class Departure:
         self._rendezvous.stand(Stage.DONE)
 
     def tend(self, child: Child | None, answers: Mapping[Task, Answer], now: float) -> None:
-        """Kill what has not stopped in time; let go what is done: together with its peers, the leader last."""
+        """Kill what has not stopped in time, unless it saves, which is what the time is for; let go what is done:
+        together with its peers, the leader last.
+        """
         if child is None:
             return
-        if self._kill_at is not None and now >= self._kill_at and child.pid:
+        late = self._kill_at is not None and now >= self._kill_at
+        if late and child.pid and not self._progress.writes(now, self._settings.save_seconds):
             nursery.kill(child.pid)
         if self._done_at is None:
             return

@@ -105,8 +105,10 @@ class PodFacts:
             if now - self._checkpoint_at < CHECKPOINT_SECONDS:
                 return 429
             self._checkpoint_at = now
-            if pod.child is not None:
+            if pod.child is not None and pod.child.released:
                 pod.child.say({"type": "checkpoint"})
+            else:
+                pod.checkpoint_owed = True
         if not passed_on:
             for host, port in pod.place.endpoints.values():
                 headers = {UID_HEADER: uid, PASSED_ON: "1"}

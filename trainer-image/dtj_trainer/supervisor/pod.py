@@ -30,6 +30,8 @@ class Pod:
     standby: Standby | None
     child: Child | None = None
     """The process that trains or serves."""
+    checkpoint_owed: bool = False
+    """Somebody asked for a checkpoint while no process trained."""
     restarts: int = 0
     has_run: bool = False
     """A child was let go at least once."""

@@ -251,6 +251,9 @@ class Supervision:
         self._silence.restart(now)
         generation = str(self._rendezvous.me.generation)
         child.say({"type": "go", "environment": {GENERATION: generation}})
+        if self._pod.checkpoint_owed:
+            child.say({"type": "checkpoint"})
+            self._pod.checkpoint_owed = False
 
     def _happened(self, event: nursery.Event, now: float) -> None:
         match event:

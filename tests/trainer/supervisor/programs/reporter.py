@@ -13,6 +13,10 @@ ours.hello()
 ours.phase("cluster", 0.1)
 for step in range(1, int(sys.argv[1]) + 1):
     if ours.preempted.is_set():
+        if sys.argv[2:] == ["slow"]:
+            ours.saving(step)
+            print("SAY saving", flush=True)
+            time.sleep(1.5)
         ours.checkpoint(step, 0.01)
         ours.outcome("preempted", 42, "told to stop; the state is saved", step=step, checkpoint_step=step)
         os._exit(42)
