@@ -59,12 +59,12 @@ def validated():
     return launch.run("validating.py").said["told"]
 
 
-@pytest.mark.parametrize(("count", "epoch"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(("count", "epoch", "settings"), [(1, 1, {"TEST_BY_BATCH": "1"}), (2, 2, {})])
 def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_that_epoch(
-    count, epoch, validated, tmp_path
+    count, epoch, settings, validated, tmp_path
 ):
     environment = launch.checkpoint(tmp_path)
-    asked = {"TEST_ASKED_IN": str(epoch)}
+    asked = {**settings, "TEST_ASKED_IN": str(epoch)}
     ended = launch.run_workers(count, "validating.py", environment={**environment, **asked})
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
     assert {each.last_word for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}

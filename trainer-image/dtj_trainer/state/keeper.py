@@ -197,7 +197,10 @@ class _Held:
 
 
 def _saved_by_all(objects: Mapping[str, Any]) -> bool:
-    """Whether reading a variable for a save is a collective, so that every process has to take part."""
+    """Whether reading a variable for a save is a collective, so that every process has to take part.
+
+    Asked anew at each save, as programs may add variables. The chief goes the same way meanwhile, and is waited for.
+    """
     import tensorflow as tf
 
     on_read = tf.VariableSynchronization.ON_READ
