@@ -12,6 +12,9 @@ from tests.trainer.supervisor.conftest import ROOT, Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
 
+NO_NAME = "a" * 64
+"""No part of a name has so many letters."""
+
 
 def firsts(pods: list[Pod]) -> list[int]:
     return [pod.said.count("first") for pod in pods]
@@ -54,8 +57,12 @@ def test_a_frozen_worker_is_noticed_by_its_peers_and_replaced_by_its_own_supervi
     trains(pods, 2)
 
 
-def test_a_replaced_pod_makes_the_survivors_form_a_new_cluster(launch: Launcher):
+def test_a_pod_whose_name_leads_nowhere_yet_is_met_where_it_calls_from_and_so_is_its_successor(launch: Launcher):
     places = launch.places()
+    _, survivor = places[0]
+    address = json.loads(survivor["TF_CONFIG"])["cluster"]["worker"][1]
+    for name in ("TF_CONFIG", "DTJ_PEER_PORTS"):
+        survivor[name] = survivor[name].replace(address, f"{NO_NAME}:{address.rpartition(':')[2]}")
     pods = [launch.start("tutorial.py", "100000", http=http, environment=env) for http, env in places]
     trains(pods, 1)
     pods[1].process.send_signal(signal.SIGTERM)

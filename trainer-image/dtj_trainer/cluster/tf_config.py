@@ -6,7 +6,7 @@ Values only; standard library only, because the supervisor reads it too.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,9 +67,17 @@ class TfConfig:
 
     def at(self, ports: Mapping[Task, int]) -> TfConfig:
         """The same hosts, at other ports for these tasks."""
+        return self._moved(lambda task, host, port: f"{host}:{ports.get(task, port)}")
 
+    def on(self, hosts: Mapping[Task, str]) -> TfConfig:
+        """The same ports, on other hosts for these tasks: names, or addresses of either kind."""
+        bracketed = {task: f"[{host}]" if ":" in host else host for task, host in hosts.items()}
+        return self._moved(lambda task, host, port: f"{bracketed.get(task, host)}:{port}")
+
+    def _moved(self, place: Callable[[Task, str, str], str]) -> TfConfig:
         def moved(task: Task, address: str) -> str:
-            return f"{address.rpartition(':')[0]}:{ports[task]}" if task in ports else address
+            host, _, port = address.rpartition(":")
+            return place(task, host, port)
 
         cluster = {
             role: tuple(moved(Task(role, index), address) for index, address in enumerate(addresses))

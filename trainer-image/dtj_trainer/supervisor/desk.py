@@ -29,7 +29,7 @@ class Facts(Protocol):
     def healthy(self) -> bool: ...
     def ready(self) -> bool: ...
     def identity(self) -> Identity: ...
-    def meet(self, peer: Identity) -> Refusal | None: ...
+    def meet(self, peer: Identity, address: str) -> Refusal | None: ...
     def checkpoint(self, uid: str, *, passed_on: bool) -> int: ...
     def profile(self, uid: str, steps: int) -> int: ...
 
@@ -106,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
                 peer = Identity.read(body)
                 if peer is None:
                     self._answer(400, b"not an identity\n")
-                elif (refusal := self.facts.meet(peer)) is not None:
+                elif (refusal := self.facts.meet(peer, self._caller())) is not None:
                     self._answer(409, refusal.encode())
                 else:
                     self._answer(200, self.facts.identity().wire(), "application/json")
@@ -121,6 +121,10 @@ class _Handler(BaseHTTPRequestHandler):
                     self._answer(400, b"steps is a number of steps, as in /profile?steps=20\n")
             case _:
                 self._answer(404, b"not found\n")
+
+    def _caller(self) -> str:
+        address: str = self.client_address[0]
+        return address.removeprefix("::ffff:")
 
     def _say(self, good: bool) -> None:  # noqa: FBT001 - the answer itself
         self._answer(200 if good else 503, b"ok\n" if good else b"not now\n")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dtj_trainer.cluster.peers import accepts
+from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.supervisor.desk import PASSED_ON
 from dtj_trainer.supervisor.messenger import pass_on
@@ -22,9 +23,11 @@ CHECKPOINT_SECONDS: Final = 60.0
 class PodFacts:
     """The desk's `Facts` of one pod; `notify` wakes its supervision."""
 
-    def __init__(self, pod: Pod, notify: Callable[[], None]) -> None:
+    def __init__(self, pod: Pod, notify: Callable[[], None], called: Callable[[Task, str], None]) -> None:
+        """`called` is told of each peer of ours that calls, and from where."""
         self._pod = pod
         self._notify = notify
+        self._called = called
         self._checkpoint_at = -CHECKPOINT_SECONDS
 
     def metrics(self) -> str:
@@ -88,10 +91,12 @@ class PodFacts:
         """What we tell our peers."""
         return self._pod.rendezvous.me
 
-    def meet(self, peer: Identity) -> Refusal | None:
-        """A peer tells where it stands."""
+    def meet(self, peer: Identity, address: str) -> Refusal | None:
+        """A peer tells where it stands, from that address."""
         with self._pod.lock:
             refusal = self._pod.rendezvous.hear(peer)
+        if refusal is None:
+            self._called(peer.task, address)
         self._notify()
         return refusal
 

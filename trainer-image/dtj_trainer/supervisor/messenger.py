@@ -47,6 +47,8 @@ class Messenger:
         self._version = 0
         self._asking = False
         self._told: dict[Task, int] = {}
+        self._callers: dict[Task, str] = {}
+        self._hosts: dict[Task, str] = {}
 
     def start(self) -> None:
         """One daemon thread a peer."""
@@ -67,6 +69,41 @@ class Messenger:
         with self._changed:
             return all(self._told.get(task) == self._version for task in self._peers)
 
+    def called(self, task: Task, address: str) -> None:
+        """A peer has called from there: where nobody answers to its name, it is asked there."""
+        with self._changed:
+            if task in self._peers and self._callers.get(task) != address:
+                self._callers[task] = address
+                self._changed.notify_all()
+
+    def hosts(self) -> dict[Task, str]:
+        """Addresses of the peers who answer there, and not to their names.
+
+        Name servers keep what they know for half a minute: a new pod in a peer's place calls long before its name
+        leads to it.
+        """
+        with self._changed:
+            return dict(self._hosts)
+
+    def _ask(self, task: Task, wire: bytes) -> Answer:
+        name, port = self._peers[task]
+        by_name = call(task, name, port, wire)
+        with self._changed:
+            caller = self._callers.get(task)
+            if not by_name.trouble:
+                self._hosts.pop(task, None)
+        if not by_name.trouble or caller is None:
+            return by_name
+        answer = call(task, caller, port, wire)
+        with self._changed:
+            if not answer.trouble:
+                self._hosts[task] = caller
+                return answer
+            self._hosts.pop(task, None)
+            if self._callers.get(task) == caller:
+                del self._callers[task]  # it is gone, or something stands between the pods
+        return by_name
+
     def _serve(self, task: Task) -> None:
         retry = FIRST_RETRY_SECONDS
         told = 0
@@ -77,7 +114,7 @@ class Messenger:
                 wire, version = self._identity, self._version
             if not wire:
                 continue
-            answer = call(task, *self._peers[task], wire)
+            answer = self._ask(task, wire)
             self._hear(answer)
             if answer.trouble:
                 with self._changed:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from dtj_trainer import link
@@ -213,6 +214,15 @@ class Nursery:
             )
         self._events.append(Born(number, process.pid))
         process.returncode = 0  # reaped by `reap`, not by subprocess
+
+
+def is_dead(pid: int) -> bool:
+    """Whether a child has ended, reaped or not: of its own accord, and not of what is about to be done to it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from dtj_trainer import link
 from dtj_trainer.cluster.accelerators import gpu_there
 from dtj_trainer.cluster.peers import GENERATION
-from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.life import Child
@@ -41,10 +41,11 @@ FIRST_VICTIM: Final = "1000"
 class Standby:
     """At most one process beside the one that trains."""
 
-    def __init__(self, nursery: Nursery, config: TfConfig, cgroup: Cgroup) -> None:
+    def __init__(self, nursery: Nursery, cluster: Callable[[], TfConfig], cgroup: Cgroup) -> None:
+        """`cluster` tells where its members are to be reached now."""
         self.port = free_port()
         self._nursery = nursery
-        self._config = config
+        self._cluster = cluster
         self._cgroup = cgroup
         self.process: Child | None = None
         self._peers: frozenset[str] = frozenset()
@@ -74,9 +75,10 @@ class Standby:
         ours.setblocking(False)
         self.process = Child(number, ours, self._cgroup.oom_kills(), standby=True, side=1 - trains.side)
         self._dismissed = False
-        environment = {GENERATION: f"{rendezvous.me.generation + 1}"}
+        cluster = self._cluster()
         if self.process.side:
-            environment["TF_CONFIG"] = self._elsewhere(rendezvous).wire()
+            cluster = cluster.at({**_other_ports(rendezvous), cluster.task: self.port})
+        environment = {GENERATION: f"{rendezvous.me.generation + 1}", "TF_CONFIG": cluster.wire()}
         self._nursery.bear(number, {**order, "standby": True, "environment": environment}, theirs)
         return True
 
@@ -146,10 +148,10 @@ class Standby:
         used, free = resident_bytes(trains.pid), self._cgroup.free_bytes()
         return used is not None and free is not None and free > HEADROOM * used
 
-    def _elsewhere(self, rendezvous: Rendezvous) -> TfConfig:
-        """The cluster at its members' other ports."""
-        ports = {task: peer.standby_port for task, peer in rendezvous.company.items()}
-        return self._config.at({**ports, self._config.task: self.port})
+
+def _other_ports(rendezvous: Rendezvous) -> dict[Task, int]:
+    """Of the peers."""
+    return {task: peer.standby_port for task, peer in rendezvous.company.items()}
 
 
 def incarnations(rendezvous: Rendezvous) -> frozenset[str]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from dtj_trainer import link
 from dtj_trainer.cluster.peers import GENERATION
-from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.supervisor import nursery, standby, termination
 from dtj_trainer.supervisor.cgroup import Cgroup
@@ -61,7 +61,7 @@ class Supervision:
         self._cgroup = Cgroup()
         self._standby: Standby | None = None
         if standby.possible(settings, place, nursery):
-            self._standby = Standby(nursery, place.config, self._cgroup)
+            self._standby = Standby(nursery, self._cluster, self._cgroup)
         self._selector = selectors.DefaultSelector()
         self._wake, woken = socket.socketpair()
         self._woken = woken
@@ -85,7 +85,7 @@ class Supervision:
             metrics=self._metrics,
             standby=self._standby,
         )
-        self.facts = PodFacts(self._pod, self._notify)
+        self.facts = PodFacts(self._pod, self._notify, self._messenger.called)
         self._silence = SilenceWatch(place.config.endpoint(place.task)[1] if self._pod.serves else 0)
         self._signals: deque[int] = deque()
         now = time.monotonic()
@@ -230,6 +230,10 @@ class Supervision:
         if self._standby.tend(now, child, self._rendezvous, self._born + 1, self._order()):
             self._born += 1
 
+    def _cluster(self) -> TfConfig:
+        """The job's cluster; who cannot be reached by name yet stands there with an address."""
+        return self._place.config.on(self._messenger.hosts())
+
     def _gather(self, now: float) -> None:
         """Let the child go once the others are ready too."""
         child = self._pod.child
@@ -240,8 +244,8 @@ class Supervision:
         if self._pod.member and (self._rendezvous.follow() or self._rendezvous.deserted) and child.standby:
             self._dismiss(child)
             return
-        if self._pod.missing():
-            self._check_start(now)
+        if awaited := self._awaited():
+            self._check_start(awaited[0], now)
             return
         self._rendezvous.stand(Stage.RUNNING)
         self._pod.has_run = True
@@ -249,8 +253,11 @@ class Supervision:
         self._progress.child_started(now)
         self._progress.managed = child.standby
         self._silence.restart(now)
-        generation = str(self._rendezvous.me.generation)
-        child.say({"type": "go", "environment": {GENERATION: generation}})
+        environment = {GENERATION: str(self._rendezvous.me.generation)}
+        cluster = self._cluster()
+        if self._pod.member and cluster != self._place.config:
+            environment["TF_CONFIG"] = cluster.wire()
+        child.say({"type": "go", "environment": environment})
         if self._pod.checkpoint_owed:
             child.say({"type": "checkpoint"})
             self._pod.checkpoint_owed = False
@@ -403,7 +410,9 @@ class Supervision:
             if not self._rendezvous.overtaken:
                 return
             self._overtaken_at = now
-        if child.sentence is None and now - self._overtaken_at >= self._save_grace() and child.pid is not None:
+        if child.pid is None or nursery.is_dead(child.pid):
+            return  # how it ended will be told
+        if child.sentence is None and now - self._overtaken_at >= self._save_grace():
             child.sentence = Sentence.OVERTAKEN
             if self._runs:
                 self._rendezvous.process_lost()
@@ -427,11 +436,17 @@ class Supervision:
             text = f"{odd.task} runs TensorFlow {odd.tensorflow}, this pod {mine}; give all replicas the same image"
             self._departure.end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
 
-    def _check_start(self, now: float) -> None:
+    def _awaited(self) -> list[Task]:
+        """Who does not stand ready; in a mesh also who calls us and cannot be called: TensorFlow could not either."""
+        missing = self._pod.missing()
+        if missing or not self._pod.member:
+            return missing
+        return [task for task, answer in self._trouble.items() if answer.trouble]
+
+    def _check_start(self, task: Task, now: float) -> None:
         limit = self._settings.start_seconds
         if now - self._waiting_since < limit:
             return
-        task = self._pod.missing()[0]
         answer = self._trouble.get(task)
         if answer is None or not (answer.trouble or answer.refusal):
             words = "is there but not ready"

@@ -1,0 +1,106 @@
+"""Where the messenger asks a peer: by its name, or where it calls from."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dtj_trainer.cluster.tf_config import Task, TfConfig
+from dtj_trainer.supervisor.desk import Desk
+from dtj_trainer.supervisor.messenger import Answer, Messenger
+from dtj_trainer.supervisor.rendezvous import Identity
+from tests.trainer.supervisor.conftest import free_port
+
+PEER = Task("worker", 1)
+NO_NAME = "a" * 64
+
+
+def identity(index: int) -> Identity:
+    return Identity("uid-1", 0, "worker", index, f"incarnation-{index}", "2.21.0")
+
+
+class Calls:
+    """Who called from where; answers as worker `index`."""
+
+    def __init__(self, index: int) -> None:
+        self.heard: list[tuple[Task, str]] = []
+        self.index = index
+
+    def meet(self, peer: Identity, address: str) -> None:
+        self.heard.append((peer.task, address))
+
+    def identity(self) -> Identity:
+        return identity(self.index)
+
+
+@pytest.fixture(params=[1])
+def served(request: pytest.FixtureRequest) -> Iterator[tuple[int, Calls]]:
+    facts: Any = Calls(request.param)
+    port = free_port()
+    desk = Desk(port, facts)
+    desk.open()
+    yield port, facts
+    desk.close()
+
+
+def asking(host: str, port: int) -> tuple[Messenger, list[Answer]]:
+    answers: list[Answer] = []
+    messenger = Messenger({PEER: (host, port)}, answers.append)
+    messenger.start()
+    messenger.tell(identity(0), asking=True)
+    return messenger, answers
+
+
+def until_last(answers: list[Answer], *, good: bool) -> None:
+    deadline = time.monotonic() + 5
+    while not answers or bool(answers[-1].trouble) is good:
+        assert time.monotonic() < deadline, answers[-1:]
+        time.sleep(0.01)
+
+
+def test_a_peer_whose_name_leads_nowhere_is_asked_where_it_calls_from(served):
+    port, calls = served
+    messenger, answers = asking(NO_NAME, port)
+    until_last(answers, good=False)
+    assert answers[-1].unresolved
+    messenger.called(PEER, "127.0.0.1")
+    until_last(answers, good=True)
+    assert answers[-1].identity == identity(1)
+    assert messenger.hosts() == {PEER: "127.0.0.1"}
+    assert calls.heard[-1] == (Task("worker", 0), "127.0.0.1")
+
+
+def test_a_peer_that_answers_to_its_name_is_asked_by_name(served):
+    port, _ = served
+    messenger, answers = asking("localhost", port)
+    messenger.called(PEER, "127.0.0.2")
+    until_last(answers, good=True)
+    assert messenger.hosts() == {}
+
+
+@pytest.mark.parametrize("served", [0], indirect=True)
+def test_an_address_where_somebody_else_answers_counts_for_nothing(served):
+    """As behind a proxy beside each pod, where all calls come from this machine."""
+    port, calls = served
+    messenger, answers = asking(NO_NAME, port)
+    messenger.called(PEER, "127.0.0.1")
+    deadline = time.monotonic() + 5
+    while not calls.heard:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    seen = len(answers)
+    while len(answers) < seen + 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert answers[-1].unresolved
+    assert messenger.hosts() == {}
+    assert len(calls.heard) == 1
+
+
+def test_a_cluster_on_other_hosts_keeps_its_ports():
+    config = TfConfig({"worker": ("a:1", "b:2", "c:3")}, Task("worker", 0))
+    moved = config.on({Task("worker", 1): "10.0.0.7", Task("worker", 2): "fd00::7"})
+    assert moved.cluster == {"worker": ("a:1", "10.0.0.7:2", "[fd00::7]:3")}
+    assert moved.endpoint(Task("worker", 2)) == ("fd00::7", 3)
+    assert config.on({}) == config
