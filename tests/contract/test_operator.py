@@ -6,6 +6,7 @@ import itertools
 import signal
 import time
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from tests.contract.operating import Jobs, operator
 from tests.support.chart import HOME, USER, operator_rights
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from e2e.cluster.audit import Request
@@ -36,7 +38,7 @@ def requests(server: Plane, mark: int) -> list[Request]:
 def test_a_whole_life_needs_every_right_of_the_rendered_role_and_no_other(strict_plane: Plane, account: Path):
     jobs = Jobs(strict_plane, "life")
     mark = strict_plane.audit.mark()
-    with operator(account):
+    with _silent_node(strict_plane), operator(account):
         _train(jobs)
         _meet_foreign_objects(jobs)
         _change_under_the_operators_hands(jobs, strict_plane, mark)
@@ -58,6 +60,16 @@ def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finaliz
     with pytest.raises(ApiError, match="cannot set blockOwnerDeletion"):
         poor.create("/api/v1/namespaces/blocking/pods", pod)
     Api(account).create("/api/v1/namespaces/blocking/pods", pod)
+
+
+@contextmanager
+def _silent_node(server: Plane) -> Iterator[None]:
+    """A node that has given no sign of life for long: the operator reads it anew before it is lost."""
+    silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    node = {"metadata": {"name": "silent"}, "status": {"conditions": [silent]}}
+    server.api.create("/api/v1/nodes", node)
+    yield
+    server.api.delete("/api/v1/nodes/silent")
 
 
 def _train(jobs: Jobs) -> None:
