@@ -15,6 +15,7 @@ import pytest
 from dtj_operator.runtime.election import Terms
 from tests.component.world import JOBS, condition, job, until
 from tests.support.apiserver import Answer, ApiServer
+from tests.support.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -36,14 +37,6 @@ async def end(process: asyncio.subprocess.Process, seconds: float = 20.0) -> tup
     async with asyncio.timeout(seconds):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
-
-
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def answer(port: int, path: str) -> tuple[int, str]:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.trainer.supervisor.conftest import Launcher, free_port, launch
+from tests.support.ports import free_port
+from tests.trainer.supervisor.conftest import Launcher, launch
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]

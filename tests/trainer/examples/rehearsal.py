@@ -15,6 +15,7 @@ from dtj_operator.build.containers import main_container, port
 from dtj_operator.build.names import address
 from dtj_operator.build.pod import build_pod
 from dtj_trainer.supervisor.settings import Settings, parse, variable
+from tests.support.ports import free_ports
 from tests.trainer.loop import launch
 from tests.trainer.loop.launch import Born, Ended
 
@@ -37,7 +38,7 @@ def slots(name: str) -> list[Slot]:
     raw = yaml.safe_load((EXAMPLES / name).read_text())
     job = Job.parse({**raw, "metadata": {**raw["metadata"], "namespace": "here", "uid": "u1"}})
     places = [(role, index) for role, replica in job.spec.replica_specs.items() for index in range(replica.replicas)]
-    ports = launch.free_ports(2 * len(places))
+    ports = free_ports(2 * len(places))
     http, made = ports[len(places) :], []
     for (role, index), own in zip(places, http, strict=True):
         pod = build_pod(job, role, index, 0)

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from e2e.stores.criteo import write_log
+from tests.support.ports import free_ports
 from tests.trainer.loop import launch as launching
 
 pytestmark = pytest.mark.trainer
@@ -26,7 +27,7 @@ def test_clicks_are_learnt_from_parquet_on_hdfs_with_the_table_on_two_servers(ha
     assert size == {"chief": 1, "worker": 2, "ps": 2}
     strategy = job["strategy"]
     strategy["variablePartitioner"]["minShardBytes"] = 1024
-    ports = iter(launching.free_ports(sum(size.values())))
+    ports = iter(free_ports(sum(size.values())))
     cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in size.items()}
     born = {
         (role, index): launching.start(

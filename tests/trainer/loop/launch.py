@@ -5,17 +5,18 @@ import itertools
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.support.ports import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs"
 ROOT = Path(__file__).parents[3]
@@ -42,14 +43,6 @@ class Ended:
         lines = [line for line in self.output.splitlines() if line.startswith("dtj: ")]
         assert lines, self.output[-4000:]
         return lines[-1]
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def peak_megabytes(pid: int) -> float:

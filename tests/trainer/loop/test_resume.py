@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from tests.support.ports import free_ports
 from tests.trainer.loop import launch
 from tests.trainer.loop.kills import EPOCHS, STEPS, killed
 
@@ -41,7 +42,7 @@ def test_killed_at_random_steps_several_replicas_end_as_undisturbed_ones(devices
 
 def test_one_worker_asked_to_leave_makes_both_save_the_same_step_and_end_with_42(tmp_path):
     environment = launch.checkpoint(tmp_path)
-    addresses = launch.free_ports(2)
+    addresses = free_ports(2)
     processes = []
     for index in range(2):
         task = {"cluster": {"worker": [f"127.0.0.1:{port}" for port in addresses]}}

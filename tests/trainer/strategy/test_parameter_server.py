@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.ports import free_port, free_ports
 from tests.trainer.loop import launch as launching
 from tests.trainer.loop.launch import Born
-from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, launch, until
+from tests.trainer.supervisor.conftest import Launcher, Pod, launch, until
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]
@@ -87,7 +88,7 @@ Task = tuple[str, int]
 @contextmanager
 def plain_processes(size: dict[str, int], program: str, environment: dict[str, str]) -> Iterator[dict[Task, Born]]:
     """A cluster without `dtj-run`; those that serve are ended at the end."""
-    ports = iter(launching.free_ports(sum(size.values())))
+    ports = iter(free_ports(sum(size.values())))
     cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in size.items()}
     born = {
         (role, index): launching.start(
@@ -180,7 +181,7 @@ def test_a_frozen_worker_is_named_by_the_chief_after_its_stall_time():
 
 def test_a_server_that_does_not_come_is_named():
     size = {"ps": 1, "worker": 1, "chief": 1}
-    ports = launching.free_ports(3)
+    ports = free_ports(3)
     cluster = {role: [f"127.0.0.1:{port}"] for role, port in zip(size, ports, strict=True)}
     environment = {
         "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "chief", "index": 0}}),

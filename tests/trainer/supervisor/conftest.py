@@ -7,7 +7,6 @@ container, each its own Python with a zygote that imports.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.trainer.loop.launch import Born, nursery
 
 ROOT = Path(__file__).parents[3] / "trainer-image"
@@ -51,12 +51,6 @@ def told(program: str, *arguments: str) -> Any:
     """The JSON that a program of ours prints, run by itself in a Python of its own."""
     command = [sys.executable, str(PROGRAMS / program), *arguments]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @dataclass

@@ -10,7 +10,8 @@ import subprocess
 
 import pytest
 
-from tests.trainer.supervisor.conftest import Launcher, free_port
+from tests.support.ports import free_port
+from tests.trainer.supervisor.conftest import Launcher
 
 pytestmark = pytest.mark.trainer
 

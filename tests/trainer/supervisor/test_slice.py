@@ -5,7 +5,8 @@ import signal
 
 import pytest
 
-from tests.trainer.supervisor.conftest import Launcher, free_port, until
+from tests.support.ports import free_port
+from tests.trainer.supervisor.conftest import Launcher, until
 
 pytestmark = pytest.mark.trainer
 

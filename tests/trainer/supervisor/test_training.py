@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.supervisor.conftest import Launcher, Pod, free_port, until
+from tests.support.ports import free_port
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
 

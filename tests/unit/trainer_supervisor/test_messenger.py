@@ -10,7 +10,7 @@ from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.messenger import Answer, Messenger
 from dtj_trainer.supervisor.rendezvous import Identity
-from tests.trainer.supervisor.conftest import free_port
+from tests.support.ports import free_port
 
 PEER = Task("worker", 1)
 NO_NAME = "a" * 64

@@ -1,0 +1,33 @@
+"""Loopback ports for programs of tests, outside the range that outgoing connections draw from.
+
+A port of that range may be some connection's own by the time that the program listens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import socket
+from contextlib import suppress
+from typing import Final
+
+PROCESSES: Final = 8
+"""Of pytest at once; each has ports of its own."""
+_first = 10_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES
+_mixed = range(_first, 20_000, PROCESSES)
+_ports = itertools.cycle(random.sample(_mixed, len(_mixed)))
+
+
+def free_port() -> int:
+    """A port that nothing uses now, and that has not been given out for long."""
+    while True:
+        port = next(_ports)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ones."""
+    return [free_port() for _ in range(count)]
