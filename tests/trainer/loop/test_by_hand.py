@@ -85,7 +85,11 @@ def slow_way(seconds: float) -> Iterator[Callable[[str], str]]:
             with suppress(OSError):
                 while True:
                     near = stack.enter_context(door.accept()[0])
-                    far = stack.enter_context(socket.create_connection(address))
+                    try:
+                        far = stack.enter_context(socket.create_connection(address))
+                    except OSError:  # the leader does not listen yet
+                        near.close()
+                        continue
                     for ends in ((near, far), (far, near)):
                         threading.Thread(target=carry, args=ends, daemon=True).start()
 
