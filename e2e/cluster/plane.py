@@ -140,11 +140,17 @@ def kubectl(config: Path, *arguments: str, stdin: str | None = None, cache: Path
 
 def free_port() -> int:
     """A loopback port that nothing uses now, outside the range that outgoing connections draw from."""
-    while True:
-        port = secrets.choice(PORTS)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    while not is_free(port := secrets.choice(PORTS)):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing uses that loopback port now."""
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
 
 
 def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags: tuple[str, ...]) -> Plane:  # noqa: FBT001

@@ -8,9 +8,9 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import socket
-from contextlib import suppress
 from typing import Final
+
+from e2e.cluster.plane import is_free
 
 PROCESSES: Final = 8
 """Of pytest at once; each has ports of its own."""
@@ -21,11 +21,7 @@ _ports = itertools.cycle(random.sample(_mixed, len(_mixed)))
 
 def free_port() -> int:
     """A port that nothing uses now, and that has not been given out for long."""
-    while True:
-        port = next(_ports)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+    return next(filter(is_free, _ports))
 
 
 def free_ports(count: int) -> list[int]:

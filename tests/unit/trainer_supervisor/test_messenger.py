@@ -1,6 +1,5 @@
 """Where the messenger asks a peer: by its name, or where it calls from."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +10,11 @@ from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.messenger import Answer, Messenger
 from dtj_trainer.supervisor.rendezvous import Identity
 from tests.support.ports import free_port
+from tests.trainer.supervisor.conftest import until
 
 PEER = Task("worker", 1)
 NO_NAME = "a" * 64
+SECONDS = 5
 
 
 def identity(index: int) -> Identity:
@@ -53,10 +54,7 @@ def asking(host: str, port: int) -> tuple[Messenger, list[Answer]]:
 
 
 def until_last(answers: list[Answer], *, good: bool) -> None:
-    deadline = time.monotonic() + 5
-    while not answers or bool(answers[-1].trouble) is good:
-        assert time.monotonic() < deadline, answers[-1:]
-        time.sleep(0.01)
+    until(lambda: answers and bool(answers[-1].trouble) is not good, f"no answer that is {good=}", SECONDS)
 
 
 def test_a_peer_whose_name_leads_nowhere_is_asked_where_it_calls_from(served):
@@ -85,14 +83,9 @@ def test_an_address_where_somebody_else_answers_counts_for_nothing(served):
     port, calls = served
     messenger, answers = asking(NO_NAME, port)
     messenger.called(PEER, "127.0.0.1")
-    deadline = time.monotonic() + 5
-    while not calls.heard:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: calls.heard, "nobody was asked", SECONDS)
     seen = len(answers)
-    while len(answers) < seen + 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: len(answers) >= seen + 3, "it is not asked by its name again", SECONDS)
     assert answers[-1].unresolved
     assert messenger.hosts() == {}
     assert len(calls.heard) == 1
