@@ -35,6 +35,21 @@ def test_a_function_s_signature_is_what_it_is_and_computed_once():
         assert inspect.getfullargspec(function) == bound
 
 
+def test_who_asks_for_the_signature_and_who_asks_for_the_arguments_share_the_answer(monkeypatch: pytest.MonkeyPatch):
+    asked: list[object] = []
+    answer = vars(inspect)[repetition.SIGNATURE]
+
+    def counting(kind: type, function: Any, **options: Any) -> Any:
+        asked.append(function)
+        return answer(kind, function, **options)
+
+    monkeypatch.setattr(inspect, repetition.SIGNATURE, counting)
+    with unrepeated():
+        inspect.signature(function)
+        inspect.getfullargspec(function)
+    assert asked == [function]
+
+
 def test_annotations_are_evaluated_when_asked_for():
     def late(first: "int") -> None: ...
 

@@ -87,22 +87,21 @@ class Messenger:
 
     def _ask(self, task: Task, wire: bytes) -> Answer:
         name, port = self._peers[task]
-        by_name = call(task, name, port, wire)
+        answer, host = call(task, name, port, wire), None
         with self._changed:
             caller = self._callers.get(task)
-            if not by_name.trouble:
-                self._hosts.pop(task, None)
-        if not by_name.trouble or caller is None:
-            return by_name
-        answer = call(task, caller, port, wire)
+        if answer.trouble and caller is not None:
+            there = call(task, caller, port, wire)
+            if not there.trouble:
+                answer, host = there, caller
         with self._changed:
-            if not answer.trouble:
-                self._hosts[task] = caller
-                return answer
-            self._hosts.pop(task, None)
-            if self._callers.get(task) == caller:
-                del self._callers[task]  # it is gone, or something stands between the pods
-        return by_name
+            if host is not None:
+                self._hosts[task] = host
+            else:
+                self._hosts.pop(task, None)
+                if answer.trouble and self._callers.get(task) == caller:
+                    self._callers.pop(task, None)  # it is gone, or something stands between the pods
+        return answer
 
     def _serve(self, task: Task) -> None:
         retry = FIRST_RETRY_SECONDS

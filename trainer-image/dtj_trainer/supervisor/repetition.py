@@ -35,7 +35,8 @@ def _once(signature: Callable[..., inspect.Signature]) -> Callable[..., inspect.
     known: dict[tuple[Any, ...], inspect.Signature] = {}
 
     def remembering(kind: type, function: Callable[..., Any], **options: Any) -> inspect.Signature:
-        question = (kind, function, options.get("skip_bound_arg", True))
+        from_text = getattr(function, "__text_signature__", None) is not None  # others are the same with and without
+        question = (kind, function, from_text and options.get("skip_bound_arg", True))
         if options.get("eval_str"):
             return signature(kind, function, **options)
         if question not in known:

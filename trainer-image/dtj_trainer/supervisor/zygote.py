@@ -23,9 +23,10 @@ from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor import child
 from dtj_trainer.supervisor.ahead import fetched_ahead
 from dtj_trainer.supervisor.deferral import defer, demand
+from dtj_trainer.supervisor.omission import less_imported
 from dtj_trainer.supervisor.repetition import unrepeated
 
-PRELOADED: Final = ("keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
+PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
 PUBLIC: Final = ("autograph", "config", "data", "distribute", "math", "nest", "nn", "random")
 """What every training uses of TensorFlow's public names: not left to each child to load."""
@@ -67,7 +68,7 @@ def preload() -> None:
     """Import TensorFlow and what every training needs beside it, for forks of this process."""
     gc.disable()
     defer()
-    with fetched_ahead(), unrepeated():
+    with fetched_ahead(), unrepeated(), less_imported():
         _preload_tensorflow()
         for name in PRELOADED:
             with suppress(ImportError):

@@ -1,0 +1,52 @@
+"""Preloads as a zygote, then uses what was left out of the import; prints as JSON what came and what came of it."""
+
+import json
+import socket
+import sys
+import warnings
+from pathlib import Path
+
+from dtj_trainer.supervisor import zygote
+from dtj_trainer.supervisor.omission import OMITTED
+
+PACKAGES = sorted(set(OMITTED.values()))
+
+
+def imported() -> list[str]:
+    return [name for name in PACKAGES if name in sys.modules]
+
+
+def main(folder: Path) -> None:
+    zygote.preload()
+    before = imported()
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="the_layer")])
+    summary: list[str] = []
+    model.summary(print_fn=summary.append)
+    loaded = []
+    for name in ("model.keras", "model.h5"):
+        model.save(folder / name)
+        loaded.append(keras.models.load_model(folder / name))
+    same = [bool(np.array_equal(each(np.ones((1, 2))), model(np.ones((1, 2))))) for each in loaded]
+    with socket.socket() as nobody, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        nobody.bind(("127.0.0.1", 0))
+        keras.callbacks.RemoteMonitor(f"http://127.0.0.1:{nobody.getsockname()[1]}").on_epoch_end(0, {})
+    wrapper = tf.nn.RNNCellDropoutWrapper
+    told = {
+        "packages": PACKAGES,
+        "before": before,
+        "after": imported(),
+        "summary": "".join(summary),
+        "same": same,
+        "warned": [str(warning.message) for warning in warned],
+        "wrapper": f"{wrapper.__module__}.{wrapper.__name__}",
+    }
+    sys.stdout.write(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
