@@ -196,7 +196,7 @@ class FailurePolicy(WireModel):
         ge=1,
         le=SECONDS_MAX,
         description="A node that has not renewed its Lease for this many seconds is given up, "
-        "and its pods are replaced.",
+        "and its pods are replaced. Fewer than 12 act as 12: a kubelet renews it every 10 seconds.",
     )
     rules: tuple[FailureRule, ...] = Field(
         (),
