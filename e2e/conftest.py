@@ -2,8 +2,9 @@
 
 An own cluster is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it in any case.
 
-With several processes (`-n 2`) one has the scenarios; another has the tests of the cluster itself, which make clusters
-of their own. Modules marked `alone` come last and wait until nothing goes on beside them: they take times.
+With several processes (`-n 2`) one has the scenarios that train; another has those that mostly wait, and the tests of
+the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until nothing goes on
+beside them: they take times, or disturb others.
 """
 
 import fcntl
@@ -11,6 +12,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import pytest
 
 from e2e import chart
 from e2e.api import Api
-from e2e.cluster import ClusterError, providers
+from e2e.cluster import Cluster, ClusterError, providers
 from e2e.cluster.images import build_images
 from e2e.scenarios.ground import Ground, Place
 
@@ -28,18 +30,47 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def ground() -> Iterator[Ground]:
-    """Two nodes, both images, the chart installed by helm."""
+def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the processes of this run share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if hasattr(request.config, "workerinput") else own
+
+
+@contextmanager
+def locked(path: Path, how: int) -> Iterator[None]:
+    with path.open("a") as lock:
+        fcntl.flock(lock, how)
+        yield
+
+
+@pytest.fixture(scope="session")
+def ground(ours: Path) -> Iterator[Ground]:
+    """Two nodes, both images, the chart installed by helm: by the process that needs it first. It also takes all that
+    down, when no other uses it any more.
+    """
     images = build_images()
     provider = os.environ.get("DTJ_E2E_PROVIDER", "embedded")
-    running = runs_already(provider)
-    archives = {image.ref: image.archive for image in images.values()}
-    cluster = providers.up(provider, CLUSTER, nodes=2, images=archives)
-    try:
-        chart.install(cluster, images["dtj-operator"].ref)
+    with ExitStack() as stack, locked(ours / "users.lock", fcntl.LOCK_SH):
+        with locked(ours / "ground.lock", fcntl.LOCK_EX):
+            if (ours / "ground").exists():
+                cluster = providers.attach(provider, CLUSTER)
+            else:
+                running = runs_already(provider)
+                archives = {image.ref: image.archive for image in images.values()}
+                cluster = providers.up(provider, CLUSTER, nodes=2, images=archives)
+                if not running and not os.environ.get("DTJ_E2E_KEEP"):
+                    stack.enter_context(taken_down(cluster, ours))
+                chart.install(cluster, images["dtj-operator"].ref)
+                (ours / "ground").touch()
         yield Ground(cluster, Api(cluster.kubeconfig), images["dtj-trainer"].ref)
+
+
+@contextmanager
+def taken_down(cluster: Cluster, ours: Path) -> Iterator[None]:
+    try:
+        yield
     finally:
-        if not running and not os.environ.get("DTJ_E2E_KEEP"):
+        with locked(ours / "users.lock", fcntl.LOCK_EX):
             cluster.down()
 
 
@@ -60,11 +91,10 @@ def place(ground: Ground) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def turn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def turn(request: pytest.FixtureRequest, ours: Path) -> Iterator[None]:
     """Many modules at a time, or one that is marked `alone`."""
     alone = request.node.get_closest_marker("alone") is not None
-    with (tmp_path_factory.getbasetemp().parent / "turn.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    with locked(ours / "turn.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
         yield
 
 

@@ -12,8 +12,10 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
-    "e2e/scenarios/": "the cluster under the scenarios",
-    "e2e/test_cluster.py": "clusters of their own",
+    "e2e/scenarios/test_small_jobs.py": "what mostly waits",
+    "e2e/scenarios/test_steady_state.py": "what mostly waits",
+    "e2e/scenarios/": "what trains",
+    "e2e/test_cluster.py": "what mostly waits",
     "tests/contract/": "API servers with all that belongs to them",
     "tests/trainer/data/test_stores.py": "HDFS and buckets",
     "tests/trainer/examples/test_ctr.py": "HDFS and buckets",
@@ -22,7 +24,7 @@ GROUPS: Final = {
     "tests/trainer/state/test_remote.py": "HDFS and buckets",
     "tests/trainer/strategy/test_one_process.py": "what one device learns",
 }
-"""By the beginning of a test's id."""
+"""By the beginning of a test's id; the first that fits."""
 
 
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped

@@ -68,7 +68,8 @@ class Place:
             "command": ["python3", "-c", program],
             "resources": spec.pop("resources", {}),
         }
-        worker = {"replicas": spec.pop("workers", 1), "template": {"spec": {"containers": [container]}}}
+        pod = {"containers": [container], "terminationGracePeriodSeconds": 2}  # told to end, Python may not listen yet
+        worker = {"replicas": spec.pop("workers", 1), "template": {"spec": pod}}
         body = {
             "apiVersion": "dtj.dev/v1alpha1",
             "kind": "DistributedTrainingJob",

@@ -13,7 +13,7 @@ from e2e.jobs import Job
 from e2e.scenarios.ground import WAIT, Place, Record, until
 from e2e.watching import CLOSE_SECONDS
 
-pytestmark = [pytest.mark.e2e, pytest.mark.alone]
+pytestmark = pytest.mark.e2e
 
 FAIL_ONCE = (
     f"import os, sys; os.environ['DTJ_INDEX'] == '1' and os.environ['DTJ_ATTEMPT'] == '0' and sys.exit(3)\n{WAIT}"
