@@ -80,12 +80,16 @@ CHECK = (
 )
 TWO = ("-v", *GROUPED, "-n", "auto", "--maxprocesses=2")
 """Each test has several processes of its own."""
-E2E = (pytest("e2e", *TWO, "-m", "e2e"),)
+BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
+"""What is not in the cache yet, before tests whose time is limited ask for it."""
+SCENARIOS = pytest("e2e", *TWO, "-m", "e2e")
+E2E = (BUILD, SCENARIOS)
 TEST = (
     *CHECK,
+    BUILD,
     pytest("operator", "-q", *GROUPED, *ONE_MORE, "--durations=5", "-m", "contract or (faults and not sample)"),
     pytest("trainer", *TWO, "-m", "trainer"),
-    *E2E,
+    SCENARIOS,
 )
 PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}
 

@@ -56,7 +56,11 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "load":
             _attached(options).load_image(options.archive, options.ref)
         case "build":
-            binaries.ensure(*(options.programs or binaries.PROGRAMS))
+            programs = options.programs or binaries.PROGRAMS
+            if options.images:
+                with ahead.building(*programs):
+                    images.build_images()
+            binaries.ensure(*programs)
         case "kubectl":
             config = _attached(options).kubeconfig
             program = str(binaries.path("kubectl"))
@@ -122,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("ref", help="the name that pods use")
     build = command("build", "build the programs ahead of time")
     build.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
+    build.add_argument("--images", action="store_true", help="and the operator's and the trainer's image")
     commands.add_parser("kubectl", help="run kubectl against it", add_help=False)
     return parser
 

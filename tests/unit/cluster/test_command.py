@@ -1,12 +1,14 @@
 """The words of `python -m e2e.cluster`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from e2e.cluster import __main__ as command
-from e2e.cluster import binaries, plane
+from e2e.cluster import ahead, binaries, images, plane
 
 
 def test_every_program_that_is_named_is_built_also_behind_kubectl(monkeypatch: pytest.MonkeyPatch):
@@ -14,6 +16,22 @@ def test_every_program_that_is_named_is_built_also_behind_kubectl(monkeypatch: p
     monkeypatch.setattr(command, "binaries", SimpleNamespace(ensure=lambda *names: built.extend(names)))
     assert command.main(["build", *binaries.CLUSTER, "helm"]) == 0
     assert built == [*binaries.CLUSTER, "helm"]
+
+
+def test_images_are_built_beside_the_programs(monkeypatch: pytest.MonkeyPatch):
+    said: list[str] = []
+
+    @contextmanager
+    def building(*names: str) -> Iterator[None]:
+        said.append(f"begin {' '.join(names)}")
+        yield
+        said.append("end")
+
+    monkeypatch.setattr(ahead, "building", building)
+    monkeypatch.setattr(images, "build_images", lambda: said.append("images"))
+    monkeypatch.setattr(command, "binaries", SimpleNamespace(ensure=lambda *names: said.append(f"have {names[0]}")))
+    assert command.main(["build", "--images", "etcd"]) == 0
+    assert said == ["begin etcd", "images", "end", "have etcd"]
 
 
 def test_what_stands_behind_the_command_kubectl_is_kubectls():

@@ -51,3 +51,9 @@ def test_check_is_the_first_part_of_test_and_every_marker_has_its_stage():
     asked = " ".join(" ".join(stage.command) for stage in stages.TEST)
     for marker in ("contract", "trainer", "e2e"):
         assert f"-m {marker}" in asked
+
+
+@pytest.mark.parametrize(("plan", "users"), [("test", {"operator", "trainer", "e2e"}), ("e2e", {"e2e"})])
+def test_what_has_to_be_built_is_built_before_tests_whose_time_is_limited(plan, users):
+    names = [stage.name for stage in stages.PLANS[plan]]
+    assert users <= set(names[names.index("build") + 1 :])
