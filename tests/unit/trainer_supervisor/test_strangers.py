@@ -1,6 +1,7 @@
 """What a stranger may say to the supervisor, and a name that is none."""
 
 import socket
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,19 +12,34 @@ from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor import messenger
 from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.rendezvous import Identity
+from tests.support.ports import free_port
+
+FACTS: Any = SimpleNamespace()
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Of an open desk."""
+    desk = Desk(port := free_port(), FACTS)
+    desk.open()
+    yield port
+    desk.close()
 
 
 @pytest.mark.parametrize("length", ["-1", "many", "1e9"])
-def test_a_body_of_no_known_length_is_not_read(length: str):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    facts: Any = SimpleNamespace()
-    desk = Desk(port, facts)
-    desk.open()
+def test_a_body_of_no_known_length_is_not_read(port: int, length: str):
     with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
         stranger.sendall(f"POST /peer HTTP/1.0\r\nContent-Length: {length}\r\n\r\n".encode())
         assert b" 400 " in stranger.recv(100)
-    desk.close()
+
+
+def test_a_closed_desk_has_left_its_port():
+    port = free_port()
+    for _ in range(20):
+        desk = Desk(port, FACTS)
+        desk.open()
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        desk.close()
 
 
 @pytest.mark.parametrize("text", [b'{"uid": "u", "attempt": Infinity}', b"[" * 60_000, b"[]", b'{"uid": 1}'])

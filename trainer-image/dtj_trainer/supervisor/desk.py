@@ -51,8 +51,10 @@ class Desk:
         threading.Thread(target=self._server.serve_forever, args=(0.5,), name="dtj-http", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more."""
-        self._server.socket.close()
+        """Answer no more. The thread ends first: it would poll on, at a descriptor that may be another's by then."""
+        self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class _Server(ThreadingHTTPServer):
