@@ -13,7 +13,7 @@ import secrets
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -103,18 +103,24 @@ class Plane:
 
 
 @contextmanager
-def plane(*, fake_nodes: int = 0, server_flags: tuple[str, ...] = ()) -> Iterator[Plane]:
+def plane(
+    *,
+    fake_nodes: int = 0,
+    server_flags: tuple[str, ...] = (),
+    environment: Mapping[str, str] = machine.COLLECTION,
+) -> Iterator[Plane]:
     """An API server on free loopback ports, ready to serve; everything is gone afterwards.
 
     `fake_nodes` adds kube-controller-manager (garbage collection, namespaces),
-    kube-scheduler, kwok, and so many nodes whose pods run without containers.
+    kube-scheduler, kwok, and so many nodes whose pods run without containers. `environment` is what the programs have
+    beside ours.
     """
     whole = fake_nodes > 0
     more = ("kube-controller-manager", "kube-scheduler", "kwok") if whole else ()
     programs = binaries.ensure(*binaries.PLANE, *more)
     with ExitStack() as stack:
         host = Machine("plane", Path(tempfile.mkdtemp(prefix="dtj-plane-", dir="/tmp")))
-        init = machine.plain(host)
+        init = machine.plain(host, environment)
         stack.callback(machine.end, init)
         running = _control_plane(host, programs, whole, server_flags)
         if whole:
