@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine
+from bench.machine import machine, stolen_percent
 from bench.operator import chart, creation, hour, life, load, record, subject
 from bench.operator.fleet import fleet, say
 from bench.operator.kubelets import kubelets
@@ -54,7 +54,9 @@ async def _measure(options: argparse.Namespace, figures: Figures) -> None:
         for stage in options.stages:
             with figures.stage(stage):
                 figures.add({f"{stage}_load": round(os.getloadavg()[0], 1)})
+                stolen = stolen_percent()
                 await STAGES[stage](options, figures)
+                figures.add({f"{stage}_stolen_percent": round(stolen(), 1)})
 
 
 async def _create(options: argparse.Namespace, figures: Figures) -> None:
@@ -163,7 +165,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1000, help="jobs of five workers each (default: 1000)")
     parser.add_argument("--rounds", type=int, default=3, help="pairs of creation runs (default: 3)")
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of idling (default: 60)")
-    parser.add_argument("--samples", type=int, default=100, help="replacements that are timed (default: 100)")
+    parser.add_argument("--samples", type=int, default=200, help="replacements that are timed (default: 200)")
     parser.add_argument("--churn", type=int, default=6, help="failures of each job, for the memory (default: 6)")
     parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
     parser.add_argument("--hour-jobs", type=int, default=60, help="jobs of the simulated hour (default: 60)")
