@@ -1,4 +1,4 @@
-"""Who builds an image: docker where its daemon answers, else buildah on a Debian made by debootstrap.
+"""Who builds an image: docker where its daemon answers and BuildKit is there, else buildah on a Debian of debootstrap.
 
 Both build the same Dockerfiles. buildah keeps its storage in `<cache>/buildah`, apart from the machine's own, and runs
 the steps in a chroot with the machine's network, so it needs root but no daemon, registry or container network. A
@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import configparser
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,6 +32,8 @@ CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 TRUST_STORE = Path("/etc/ssl/certs/ca-certificates.crt")
 """Debian's, with what the machine's administrator has added to it."""
 DISK_FULL = "no space left on device"
+WITH_BUILDKIT = {"DOCKER_BUILDKIT": "1"}
+"""Its default since docker 23, which needs the plugin buildx for it; Debian's docker 20.10 has it built in."""
 
 
 class Builder(Protocol):
@@ -48,15 +49,16 @@ class Builder(Protocol):
 
 
 def choose() -> Builder:
-    """docker if its daemon answers, else buildah, installed first where it is missing.
+    """docker if it can build these images, else buildah, installed first where it is missing.
 
     Raises ClusterError where neither can be had.
     """
-    if _docker_answers():
+    if _docker_builds():
         return Docker()
     if os.geteuid() != 0:
         raise ClusterError(
-            "Building images needs a running docker daemon, or root for buildah: start docker, or run this as root."
+            "Building images needs docker with a running daemon and buildx, or root for buildah: start docker, or run "
+            "this as root."
         )
     debian_base.install_tools("buildah")
     storage = paths.cache() / "buildah"
@@ -65,7 +67,7 @@ def choose() -> Builder:
 
 @dataclass(frozen=True, slots=True)
 class Docker:
-    """The docker command; BuildKit is its default since 23."""
+    """The docker command, with BuildKit."""
 
     base_key: str = PULLED_BASE
 
@@ -82,7 +84,7 @@ class Docker:
                 ref,
                 str(checkout),
             ]
-            run(command, os.environ | {"DOCKER_BUILDKIT": "1"})
+            run(command, os.environ | WITH_BUILDKIT)
 
     def save(self, ref: str, archive: Path) -> None:
         run(["docker", "save", "--output", str(archive), ref])
@@ -202,14 +204,21 @@ def _pip_config_list() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def _docker_answers() -> bool:
-    if shutil.which("docker") is None:
-        return False
-    command = ["docker", "version", "--format", "{{.Server.Version}}"]
+def _docker_builds() -> bool:
+    """Whether its daemon answers, and the command takes build secrets, which it does with BuildKit alone."""
+    return bool(_docker("version", "--format", "{{.Server.Version}}")) and "--secret" in _docker("build", "--help")
+
+
+def _docker(*arguments: str) -> str:
+    """Its standard output; nothing where it is missing or fails, or is silent for ten seconds."""
+    command = ["docker", *arguments]
     try:
-        return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=10, env=os.environ | WITH_BUILDKIT
+        )
+    except (FileNotFoundError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _storage_driver(storage: Path) -> str:

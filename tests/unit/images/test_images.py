@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import tarfile
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -134,10 +135,33 @@ def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache
     assert builder.built == []
 
 
-def test_without_docker_and_root_the_sentence_names_both_ways_out(monkeypatch):
-    monkeypatch.setattr(image_builders, "_docker_answers", lambda: False)
+def a_docker(folder: Path, *, build_help: str) -> None:
+    """A command of that name whose daemon answers."""
+    command = folder / "docker"
+    command.write_text(f'#!/bin/sh\ncase "$1" in version) echo 28.2.2 ;; build) {build_help} ;; esac\n')
+    command.chmod(0o755)
+
+
+@pytest.mark.parametrize("build_help", ["exit 1", "echo usage: docker build"])
+def test_a_docker_that_takes_no_build_secrets_builds_nothing(tmp_path, monkeypatch, build_help: str):
+    """As docker 28 without its plugin buildx."""
+    a_docker(tmp_path, build_help=build_help)
+    monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(ClusterError, match=r"docker daemon, or root"):
+    with pytest.raises(ClusterError, match=r"buildx, or root"):
+        image_builders.choose()
+
+
+def test_a_docker_with_buildkit_is_taken(tmp_path, monkeypatch):
+    a_docker(tmp_path, build_help="echo '--secret stringArray'")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert image_builders.choose() == image_builders.Docker()
+
+
+def test_without_docker_and_root_the_sentence_names_both_ways_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match=r"running daemon and buildx, or root"):
         image_builders.choose()
 
 
