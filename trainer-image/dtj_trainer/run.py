@@ -14,12 +14,10 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor import settings as settings_module
 from dtj_trainer.supervisor import termination
 from dtj_trainer.supervisor.cgroup import Cgroup
-from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.nursery import Nursery
 from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place, slice_environment
-from dtj_trainer.supervisor.program import may_preload
+from dtj_trainer.supervisor.program import Program, may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.supervision import Supervision
 from dtj_trainer.supervisor.termination import Ending
 
 
@@ -54,10 +52,18 @@ def supervise(invocation: Invocation) -> Ending:
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
     with closing(Nursery(child_environment(settings, place, os.environ), preload=preload)) as nursery:
         nursery.tend(time.monotonic())  # TensorFlow is imported from now on
-        supervision = Supervision(settings, place, program, nursery)
-        supervision.heed_signals()
-        Desk(settings.port, supervision.facts).open()
-        return supervision.run()
+        return _watch_over(settings, place, program, nursery)
+
+
+def _watch_over(settings: Settings, place: Place, program: Program | None, nursery: Nursery) -> Ending:
+    """What this needs is imported while the zygote starts: half of what there is in this package."""
+    from dtj_trainer.supervisor.desk import Desk
+    from dtj_trainer.supervisor.supervision import Supervision
+
+    supervision = Supervision(settings, place, program, nursery)
+    supervision.heed_signals()
+    Desk(settings.port, supervision.facts).open()
+    return supervision.run()
 
 
 def _serving(place: Place) -> Place:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import secrets
 from collections.abc import Mapping
@@ -150,10 +149,12 @@ def _object(environment: Mapping[str, str], name: str) -> Mapping[str, object]:
 
 def tensorflow_version() -> str:
     """The installed TensorFlow's version, without importing it; empty if there is none."""
+    from importlib import metadata  # here, as nobody asks before the zygote has been started
+
     for name in DISTRIBUTIONS:
         try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
             continue
     return ""
 
