@@ -39,6 +39,20 @@ def test_a_listed_module_is_imported_from_what_was_read_before(place):
             import_module("ahead_of.gone")
 
 
+def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(place):
+    ahead.LIST.write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
+    with ahead.fetched_ahead("ahead_of"):
+        assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
+
+
+def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where_it_is_pythons_own(place):
+    told()
+    found = ahead.imported()
+    assert "ahead_of/told.py" in found
+    assert {"json.decoder", "_json.so"} <= set(found)
+    assert not [line for line in found if line.startswith(("dtj_trainer", "__main__"))]
+
+
 def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(place, tmp_path, monkeypatch):
     other = tmp_path / "other" / "ahead_of"
     other.mkdir(parents=True)

@@ -1,18 +1,20 @@
 """What an import of TensorFlow needs, fetched by two threads: one loads its library, one reads the code of the modules.
 
-The library takes 0.4 s, in which Python has nothing to do, and to find and read two thousand modules nearly as long.
-Which ones these will be is known from an import before: `python -m dtj_trainer.supervisor.ahead`, run when an image is
-built, writes a list beside this file. Without it modules are read as they are imported.
+The library takes 0.4 s, in which Python has nothing to do; to find and read fifteen hundred modules, and to import what
+TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
+`python -m dtj_trainer.supervisor.ahead`, run when an image is built, writes a list beside this file, of paths to read
+and names to import. Without it modules are read as they are imported.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -26,25 +28,37 @@ from dtj_trainer.supervisor.deferral import SELDOM_USED
 LIST: Final = Path(__file__).with_name("imported.txt")
 PLACE: Final = Path(sysconfig.get_path("purelib"))
 """What the list's paths begin from."""
+SOURCE, LIBRARY = ".py", ".so"
+OWN: Final = Path(sysconfig.get_path("stdlib"))
 
 
 @contextmanager
-def fetched_ahead() -> Iterator[None]:
-    """Herein modules of the list are imported from code that has been read already."""
+def fetched_ahead(*more: str) -> Iterator[None]:
+    """Herein modules of the list are imported from code that has been read already, or have been imported; so have
+    `more`, which may need nothing of TensorFlow's.
+    """
     try:
-        paths = LIST.read_text(encoding="utf-8").splitlines()
+        lines = LIST.read_text(encoding="utf-8").splitlines()
     except OSError:
         yield
         return
+    _import(line.removesuffix(LIBRARY) for line in lines if line.endswith(LIBRARY))  # while one loads, the next waits
     loading = threading.Thread(target=_load, args=(PLACE / "tensorflow",), name="dtj-load")
     loading.start()
-    finder = _Finder(paths)
+    finder = _Finder([line for line in lines if line.endswith(SOURCE)])
+    _import((*more, *(line for line in lines if not line.endswith((SOURCE, LIBRARY)))))
     loading.join()
     sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
         sys.meta_path.remove(finder)
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def _load(folder: Path) -> None:
@@ -95,13 +109,18 @@ class _Finder(MetaPathFinder):
 
 
 def imported() -> list[str]:
-    """Paths of the modules inside packages that this process has imported, in their order."""
+    """What this process has imported, in its order: paths of the modules inside packages; names of Python's own, with
+    `.so` behind those that are libraries.
+    """
     found = []
     for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None) or ""
-        if "." in name and path.endswith(".py") and not name.startswith(("dtj_trainer.", *SELDOM_USED)):
-            with suppress(ValueError):
-                found.append(Path(path).relative_to(PLACE).as_posix())
+        path = Path(getattr(module, "__file__", None) or "")
+        if name.startswith(("dtj_trainer.", *SELDOM_USED)):
+            continue
+        if path.is_relative_to(PLACE):
+            found += [path.relative_to(PLACE).as_posix()] if "." in name and path.suffix == SOURCE else []
+        elif path.is_relative_to(OWN):
+            found.append(name if path.suffix == SOURCE else name + LIBRARY)
     return found
 
 
@@ -110,7 +129,7 @@ def main() -> None:
     from dtj_trainer.supervisor import zygote
 
     zygote.preload()
-    LIST.write_text("".join(f"{path}\n" for path in imported()), encoding="utf-8")
+    LIST.write_text("".join(f"{line}\n" for line in imported()), encoding="utf-8")
 
 
 if __name__ == "__main__":
