@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.machine import machine, stolen_percent
-from bench.operator import chart, creation, hour, life, load, record, subject
+from bench.machine import machine
+from bench.operator import chart, creation, hour, life, load, meter, record, subject
 from bench.operator.fleet import fleet, say
 from bench.operator.kubelets import kubelets
 from bench.operator.record import Figures
@@ -54,7 +54,7 @@ async def _measure(options: argparse.Namespace, figures: Figures) -> None:
         for stage in options.stages:
             with figures.stage(stage):
                 figures.add({f"{stage}_load": round(os.getloadavg()[0], 1)})
-                stolen = stolen_percent()
+                stolen = meter.stolen_percent()
                 await STAGES[stage](options, figures)
                 figures.add({f"{stage}_stolen_percent": round(stolen(), 1)})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ class Span:
 
 def read(init: int) -> Reading:
     """Now. `init` is the parent of the plane's processes."""
-    return Reading(time.monotonic(), _machine(), sum(_process(pid)[1] for pid in _children(init)))
+    return Reading(time.monotonic(), _machine()[0], sum(_process(pid)[1] for pid in _children(init)))
 
 
 def between(before: Reading, after: Reading) -> Span:
@@ -50,6 +51,19 @@ def between(before: Reading, after: Reading) -> Span:
 def process_seconds(pid: int) -> float:
     """User and system time of one process."""
     return _process(pid)[1]
+
+
+def stolen_percent() -> Callable[[], float]:
+    """Call the answer to have, from now until then: of the processor time wanted here, what this machine's host gave to
+    others.
+    """
+    wanted, stolen = _machine()
+
+    def until_now() -> float:
+        wanted_now, stolen_now = _machine()
+        return 100 * (stolen_now - stolen) / max(1 / TICKS, wanted_now - wanted)
+
+    return until_now
 
 
 def _children(parent: int) -> list[int]:
@@ -66,7 +80,7 @@ def _process(pid: int) -> tuple[int, float]:
     return int(fields[1]), (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def _machine() -> float:
-    """user, nice, system, irq, softirq and steal: what is taken from us counts as used by others."""
+def _machine() -> tuple[float, float]:
+    """user, nice, system, irq, softirq and steal, as what is taken from us is used by others; the steal alone."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
-    return (sum(fields[:3]) + sum(fields[5:8])) / TICKS
+    return (sum(fields[:3]) + sum(fields[5:8])) / TICKS, fields[7] / TICKS

@@ -6,10 +6,9 @@ import argparse
 import os
 import signal
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
-from e2e.cluster import ahead, binaries, embedded, images, prerequisites, providers, record
+from e2e.cluster import ahead, binaries, embedded, prerequisites, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -37,8 +36,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "up":
             if options.provider == "embedded" and (problem := prerequisites.unfit()):
                 raise ClusterError(problem)
-            with ahead.building(*binaries.CLUSTER) if options.images else nullcontext():
-                built = images.build_images().values() if options.images else ()
+            built = ahead.images_and(*binaries.CLUSTER).values() if options.images else ()
             providers.up(
                 options.provider,
                 options.name,
@@ -58,8 +56,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "build":
             programs = options.programs or binaries.PROGRAMS
             if options.images:
-                with ahead.building(*programs):
-                    images.build_images()
+                ahead.images_and(*programs)
             binaries.ensure(*programs)
         case "kubectl":
             config = _attached(options).kubeconfig

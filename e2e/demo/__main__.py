@@ -12,7 +12,6 @@ from rich.console import Console
 
 from e2e.api import Api, Refused
 from e2e.cluster import Cluster, ClusterError, ahead, binaries, prerequisites, providers
-from e2e.cluster.images import build_images
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import story
 from e2e.demo.screen import screen
@@ -84,8 +83,7 @@ class Demo:
         chosen = self._chosen
         if chosen.provider == "embedded" and (problem := prerequisites.unfit()):
             raise ClusterError(problem)
-        with ahead.building(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm"):
-            images = dict(build_images())
+        images = ahead.images_and(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm")
         bringing_up = time.monotonic()
         archives = {image.ref: image.archive for image in images.values()}
         nodes = max(2, chosen.workers)

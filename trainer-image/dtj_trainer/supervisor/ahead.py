@@ -30,6 +30,7 @@ PLACE: Final = Path(sysconfig.get_path("purelib"))
 """What the list's paths begin from."""
 SOURCE, LIBRARY = ".py", ".so"
 OWN: Final = Path(sysconfig.get_path("stdlib"))
+"""Where Python's own modules lie."""
 
 
 @contextmanager
@@ -40,13 +41,15 @@ def fetched_ahead(*more: str) -> Iterator[None]:
     try:
         lines = LIST.read_text(encoding="utf-8").splitlines()
     except OSError:
+        import_present(more)
         yield
         return
-    _import(line.removesuffix(LIBRARY) for line in lines if line.endswith(LIBRARY))  # while one loads, the next waits
+    # Libraries first: while TensorFlow's is loaded, no other one can be.
+    import_present(line.removesuffix(LIBRARY) for line in lines if line.endswith(LIBRARY))
     loading = threading.Thread(target=_load, args=(PLACE / "tensorflow",), name="dtj-load")
     loading.start()
     finder = _Finder([line for line in lines if line.endswith(SOURCE)])
-    _import((*more, *(line for line in lines if not line.endswith((SOURCE, LIBRARY)))))
+    import_present((*more, *(line for line in lines if not line.endswith((SOURCE, LIBRARY)))))
     loading.join()
     sys.meta_path.insert(0, finder)
     try:
@@ -55,7 +58,8 @@ def fetched_ahead(*more: str) -> Iterator[None]:
         sys.meta_path.remove(finder)
 
 
-def _import(names: Iterable[str]) -> None:
+def import_present(names: Iterable[str]) -> None:
+    """Import these; one that is missing is left to whoever needs it to miss."""
     for name in names:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -118,7 +122,8 @@ def imported() -> list[str]:
         if name.startswith(("dtj_trainer.", *SELDOM_USED)):
             continue
         if path.is_relative_to(PLACE):
-            found += [path.relative_to(PLACE).as_posix()] if "." in name and path.suffix == SOURCE else []
+            if "." in name and path.suffix == SOURCE:
+                found.append(path.relative_to(PLACE).as_posix())
         elif path.is_relative_to(OWN):
             found.append(name if path.suffix == SOURCE else name + LIBRARY)
     return found

@@ -16,16 +16,14 @@ import signal
 import socket
 import sys
 import time
-from contextlib import suppress
 from typing import Any, Final
 
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
-from dtj_trainer.supervisor.ahead import fetched_ahead
+from dtj_trainer.supervisor.ahead import fetched_ahead, import_present
 from dtj_trainer.supervisor.deferral import defer, demand
 from dtj_trainer.supervisor.omission import less_imported
 from dtj_trainer.supervisor.repetition import unrepeated
 
-CHILD: Final = "dtj_trainer.supervisor.child"
 PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
 PUBLIC: Final = ("autograph", "config", "data", "distribute", "math", "nest", "nn", "random")
@@ -68,11 +66,9 @@ def preload() -> None:
     """Import TensorFlow and what every training needs beside it, for forks of this process."""
     gc.disable()
     defer()
-    with fetched_ahead(CHILD), unrepeated(), less_imported():
+    with fetched_ahead("dtj_trainer.supervisor.child"), unrepeated(), less_imported():
         _preload_tensorflow()
-        for name in (CHILD, *PRELOADED):
-            with suppress(ImportError):
-                importlib.import_module(name)
+        import_present(PRELOADED)
     gc.freeze()  # it stays: no fork looks through it for garbage
     gc.enable()
 
