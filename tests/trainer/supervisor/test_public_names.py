@@ -1,9 +1,11 @@
 """What a program finds in TensorFlow, though most of it is loaded only when a program looks for it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.support.ports import free_port
 from tests.trainer.supervisor.conftest import told
 
 pytestmark = pytest.mark.trainer
@@ -22,4 +24,19 @@ def test_what_the_import_leaves_out_is_there_for_who_uses_it(tmp_path: Path):
     assert "the_layer" in used["summary"]
     assert used["same"] == [True, True]
     assert any("Could not reach RemoteMonitor" in warning for warning in used["warned"])
+    assert used["on_gcp"] is False
     assert used["wrapper"].startswith("tensorflow.python.keras.")
+    assert used["decayed"] == [pytest.approx(0.1)]
+
+
+def test_a_process_that_goes_on_from_a_checkpoint_finds_imported_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cluster = {"worker": [f"127.0.0.1:{free_port()}"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}))
+    monkeypatch.setenv("DTJ_STRATEGY", '{"type": "MultiWorkerMirrored"}')
+    imported = told("resumed.py", str(tmp_path))
+    large = [name for name in imported if name in {"h5py", "requests", "rich", "scipy", "tensorflow.python.keras"}]
+    assert large == []
+    run = [name for name in imported if not name.startswith("tensorflow._api.")]  # most of these wait
+    assert len(run) < 60, run

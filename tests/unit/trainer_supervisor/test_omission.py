@@ -25,11 +25,11 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Importer]
 
     def write(text: str) -> ModuleType:
         (tmp_path / "importer.py").write_text(text)
-        with less_imported({"importer": "dear"}):
+        with less_imported({"importer": "dear", "taker": "dear"}):
             return importlib.import_module("importer")
 
     yield write
-    for name in ("dear", "dear.part", "importer", "other"):
+    for name in ("dear", "dear.part", "importer", "other", "taker"):
         sys.modules.pop(name, None)
 
 
@@ -49,6 +49,19 @@ def test_a_name_of_it_is_found_when_it_is_looked_for(bring: Importer):
     names: dict[str, object] = {}
     exec("from importer import worth", names)
     assert names["worth"] == 7
+
+
+def test_a_module_of_it_and_what_is_taken_from_that_are_found_when_they_are_looked_for(bring: Importer):
+    importer = bring("from dear import part\nworth = part.value\n")
+    assert "dear" not in sys.modules
+    assert (importer.worth, importer.part) == (7, sys.modules["dear.part"])
+
+
+def test_who_takes_all_names_of_such_a_module_finds_them_too(bring: Importer, tmp_path: Path):
+    (tmp_path / "taker.py").write_text("from dear.part import value as worth\n")
+    importer = bring("from taker import *\nimport taker\n")
+    assert "dear" not in sys.modules
+    assert (importer.worth, importer.taker.worth) == (7, 7)
 
 
 def test_a_name_that_is_nowhere_is_missed_as_in_any_module(bring: Importer):

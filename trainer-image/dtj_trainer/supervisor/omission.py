@@ -1,7 +1,8 @@
 """Imports that TensorFlow and Keras make for what few programs use, made when that is used.
 
-`tf.nn` takes three names from the Keras of TensorFlow's own tree, which needs SciPy: two hundred modules. Keras takes
-`requests`, `rich` and `h5py` for a callback, for tables of a model and for files of one.
+`tf.nn` and `tf.train` take a dozen names from the Keras of TensorFlow's own tree, which needs SciPy: two hundred
+modules. Keras takes `requests`, `rich` and `h5py` for a callback, for tables of a model and for files of one;
+`tf.distribute` takes `requests` to ask Google's cloud whether a machine is about to be taken away.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from types import ModuleType
@@ -21,6 +22,9 @@ OMITTED: Final = {
     "keras.src.saving.file_editor": "rich",
     "keras.src.utils.summary_utils": "rich",
     "tensorflow._api.v2.nn": "tensorflow.python.keras",
+    "tensorflow.python.distribute.failure_handling.failure_handling_util": "requests",
+    "tensorflow.python.training.learning_rate_decay": "tensorflow.python.keras",
+    "tensorflow.python.training.training": "tensorflow.python.keras",  # all names of the one before
 }
 """By the module that imports it: a package, with all that is in it."""
 
@@ -78,17 +82,27 @@ class _Source:
         self._module = module
 
     def __getattr__(self, name: str) -> _Name:
-        return _Name(self._module, name)
+        return _Name(lambda: _found(self._module, name))
 
 
 class _Name:
-    """Stands for what is called so in a module."""
+    """Stands for what is called so in a module, and its attributes for what that has."""
 
-    def __init__(self, module: str, name: str) -> None:
-        self._module, self._name = module, name
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self.find = find
 
-    def find(self) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)
+    def __getattr__(self, name: str) -> _Name:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Name(lambda: getattr(self.find(), name))
+
+
+def _found(module: str, name: str) -> Any:
+    """What `from module import name` gives."""
+    try:
+        return getattr(importlib.import_module(module), name)
+    except AttributeError:
+        return importlib.import_module(f"{module}.{name}")
 
 
 def _let_find(importer: ModuleType) -> None:

@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from operator import attrgetter
 from typing import Any, Final
 
 from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
@@ -26,7 +27,18 @@ from dtj_trainer.supervisor.repetition import unrepeated
 
 PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
-PUBLIC: Final = ("autograph", "config", "data", "distribute", "math", "nest", "nn", "random")
+PUBLIC: Final = (
+    "autograph",
+    "config",
+    "data",
+    "distribute",
+    "distribute.experimental",
+    "math",
+    "nest",
+    "nn",
+    "random",
+    "train",
+)
 """What every training uses of TensorFlow's public names: not left to each child to load."""
 TWICE: Final = ("distribute", "lite")
 """Public names that packages of TensorFlow have too, which hide them from the moment they are imported."""
@@ -80,7 +92,7 @@ def _preload_tensorflow() -> None:
         importlib.import_module(f"tensorflow.{name}")
         setattr(tensorflow, name, sys.modules[f"tensorflow._api.v2.{name}"])
     for name in PUBLIC:
-        demand(getattr(tensorflow, name))
+        demand(attrgetter(name)(tensorflow))
 
 
 def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]) -> int:

@@ -1,6 +1,7 @@
 """Preloads as a zygote, then uses what was left out of the import; prints as JSON what came and what came of it."""
 
 import json
+import os
 import socket
 import sys
 import warnings
@@ -22,6 +23,8 @@ def main(folder: Path) -> None:
     import keras
     import numpy as np
     import tensorflow as tf
+    from tensorflow.python.distribute.failure_handling import failure_handling_util
+    from tensorflow.python.training import learning_rate_decay, training
 
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, name="the_layer")])
     summary: list[str] = []
@@ -35,7 +38,10 @@ def main(folder: Path) -> None:
         warnings.simplefilter("always")
         nobody.bind(("127.0.0.1", 0))
         keras.callbacks.RemoteMonitor(f"http://127.0.0.1:{nobody.getsockname()[1]}").on_epoch_end(0, {})
+        os.environ["GCE_METADATA_IP"] = f"127.0.0.1:{nobody.getsockname()[1]}"
+        on_gcp = failure_handling_util.on_gcp()
     wrapper = tf.nn.RNNCellDropoutWrapper
+    decays = {each.exponential_decay for each in (tf.compat.v1.train, learning_rate_decay, training)}
     told = {
         "packages": PACKAGES,
         "before": before,
@@ -43,7 +49,9 @@ def main(folder: Path) -> None:
         "summary": "".join(summary),
         "same": same,
         "warned": [str(warning.message) for warning in warned],
+        "on_gcp": on_gcp,
         "wrapper": f"{wrapper.__module__}.{wrapper.__name__}",
+        "decayed": [float(each(0.2, 1, 1, 0.5)()) for each in decays],
     }
     sys.stdout.write(json.dumps(told))
 
