@@ -14,10 +14,9 @@ from e2e.failure import Failure
 from e2e.trainers import Trainer
 
 CALM_SECONDS = 0.25
+"""How often the API server is asked, and trainers usually."""
 CLOSE_SECONDS = 0.02
-"""How often trainers are asked: usually, and while a recovery is timed."""
-API_SECONDS = 0.1
-"""How often the API server is asked at the most."""
+"""How often trainers are asked while a recovery is timed."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Watcher:
                 for pod in world.pods
                 if pod["status"].get("phase") == "Running"
             }
-            self._stop.wait(min(CALM_SECONDS, max(API_SECONDS, self.pace)))
+            self._stop.wait(CALM_SECONDS)
 
     def _trainer(self, pod: dict[str, Any]) -> Trainer:
         return Trainer(self._api, self._namespace, pod["metadata"]["name"], pod["metadata"]["uid"])

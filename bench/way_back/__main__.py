@@ -1,0 +1,181 @@
+"""`python -m bench.way_back`: pods of a training deleted on a cluster, the operator's and, in turns, bare ones.
+
+The bare pods run what one writes by hand (by_hand.py), and are created again the moment that they are gone.
+"""
+
+import argparse
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.machine import machine
+from e2e import chart
+from e2e.api import Api, Refused, core_path
+from e2e.cluster import Cluster, providers
+from e2e.cluster.images import build_images
+from e2e.jobs import Variation, manifest, vary
+from e2e.recovery import Recovery
+from e2e.scenarios.ground import Ground, Place, delete, time_recovery, training
+from e2e.watching import Watcher
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULT = ROOT / "build" / "results" / "bench-way-back.json"
+KEPT = ROOT / "bench" / "results"
+BY_HAND = "by-hand"
+WORKERS = 2
+SETTLED_STEPS = 60
+"""Steps between two deletions."""
+
+
+@contextmanager
+def cluster() -> Iterator[tuple[Cluster, Ground]]:
+    """Two nodes of its own with the operator installed."""
+    images = build_images()
+    archives = {image.ref: image.archive for image in images.values()}
+    made = providers.up("embedded", "wayback", nodes=2, images=archives)
+    try:
+        chart.install(made, images["dtj-operator"].ref)
+        yield made, Ground(made, Api(made.kubeconfig), images["dtj-trainer"].ref)
+    finally:
+        made.down()
+
+
+class ByHand:
+    """Two bare pods and a headless service."""
+
+    def __init__(self, api: Api, namespace: str, image: str) -> None:
+        self._api, self._pods = api, core_path(namespace, "pods")
+        api.post(core_path(namespace, "services"), service())
+        self._bodies = [pod(index, image) for index in range(WORKERS)]
+        for body in self._bodies:
+            api.post(self._pods, body)
+        self.watcher = Watcher(api, namespace, BY_HAND)
+
+    def lose(self, index: int) -> Callable[[], float]:
+        """Delete a pod, and create it anew as soon as it is gone."""
+
+        def disturb() -> float:
+            at = time.monotonic()
+            self._api.delete(f"{self._pods}/{BY_HAND}-worker-{index}")
+            threading.Thread(target=self._renew, args=(self._bodies[index],), daemon=True).start()
+            return at
+
+        return disturb
+
+    def _renew(self, body: dict[str, Any]) -> None:
+        while True:
+            try:
+                self._api.post(self._pods, body)
+            except Refused:  # the old one is there still
+                time.sleep(0.05)
+            else:
+                return
+
+    def end(self) -> None:
+        for body in self._bodies:
+            self._api.delete(f"{self._pods}/{body['metadata']['name']}", gracePeriodSeconds="0")
+
+
+def service() -> dict[str, Any]:
+    return {
+        "metadata": {"name": BY_HAND},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"dtj.dev/job-name": BY_HAND}},
+    }
+
+
+def pod(index: int, image: str) -> dict[str, Any]:
+    """The pod of the example's job, with another program and what the operator adds."""
+    job = vary(manifest(), Variation(image, name=BY_HAND))
+    template: dict[str, Any] = job["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
+    addresses = [f"{BY_HAND}-worker-{each}.{BY_HAND}:2222" for each in range(WORKERS)]
+    task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    del template["containers"][0]["readinessProbe"]
+    template["containers"][0] |= {
+        "command": ["python3", "-c", Path(__file__).with_name("by_hand.py").read_text()],
+        "args": [],
+        "env": [
+            {"name": "TF_CONFIG", "value": json.dumps(task)},
+            {"name": "BENCH_CHECKPOINTS", "value": "/checkpoints/by-hand"},
+            {"name": "GRPC_FAIL_FAST", "value": "use_caller"},
+        ],
+        "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
+    }
+    name = f"{BY_HAND}-worker-{index}"
+    labels = {"dtj.dev/job-name": BY_HAND, "dtj.dev/role": "worker", "dtj.dev/index": f"{index}"}
+    volumes = [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}]
+    spec = {**template, "hostname": name, "subdomain": BY_HAND, "volumes": volumes, "restartPolicy": "Never"}
+    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+def recoveries(watcher: Watcher, lose: Callable[[int], Callable[[], float]], times: int) -> Iterator[Recovery]:
+    """Lose one pod after the other, and see when all train again."""
+    training(watcher, WORKERS, step=SETTLED_STEPS)
+    for number in range(times):
+        yield time_recovery(watcher, lose((number + 1) % WORKERS))
+        reached = max(sample.step or 0 for sample in watcher.samples[-4:])
+        training(watcher, WORKERS, step=reached + SETTLED_STEPS)
+
+
+def measure(rounds: int, times: int) -> dict[str, Any]:
+    """So many rounds, in each so many pods of either side."""
+    by_hand: list[float] = []
+    seconds: list[float] = []
+    leaving: list[float] = []
+    with cluster() as (made, ground):
+        for number in range(rounds):
+            namespace = f"way-back-{number}"
+            made.shared_volume(namespace, "checkpoints")
+            bare = ByHand(ground.api, namespace, ground.trainer_image)
+            with bare.watcher as watcher:
+                by_hand += [each.all_train for each in recoveries(watcher, bare.lose, times)]
+            bare.end()
+            place = Place(ground, namespace, None)
+            job, _ = place.run(epochs=1000)
+            with place.watch(job) as watcher:
+
+                def lose(index: int, watcher: Watcher = watcher) -> Callable[[], float]:
+                    return delete(ground, watcher.look().pods[index])
+
+                found = list(recoveries(watcher, lose, times))
+            job.delete()
+            seconds += [each.all_train for each in found]
+            leaving += [each.leaving for each in found]
+    without = [all_of_it - saving for all_of_it, saving in zip(seconds, leaving, strict=True)]
+    return {
+        "by_hand_seconds": by_hand,
+        "operator_seconds": seconds,
+        "operator_leaving_seconds": leaving,
+        "by_hand_best": min(by_hand),
+        "by_hand_median": median(by_hand),
+        "operator_median": median(seconds),
+        "operator_without_leaving_median": median(without),
+        "ratio": median(seconds) / median(by_hand),
+        "ratio_without_leaving": median(without) / median(by_hand),
+    }
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--times", type=int, default=4, help="deletions in a round, of each side")
+    options.add_argument("--keep", action="store_true", help="also write the figures to bench/results")
+    given = options.parse_args()
+    found = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine(), **measure(given.rounds, given.times)}
+    found |= {"load": round(os.getloadavg()[0], 2)}
+    text = json.dumps(json.loads(json.dumps(found), parse_float=lambda each: round(float(each), 3)), indent=2) + "\n"
+    print(text)
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(text)
+    if given.keep:
+        (KEPT / f"way-back-{datetime.now(UTC):%Y-%m-%d}.json").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
