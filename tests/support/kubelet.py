@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from tests.support.apiserver import Commit, Happening
 from tests.support.apiserver.kinds import PODS
 from tests.support.apiserver.registry import timestamp
+from tests.support.ports import PROCESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -215,7 +216,7 @@ class Kubelet:
             pod = self.server.bind(pod, node)
         if not life.starts:
             return
-        self._status(pod, self._running(pod, restarts=0, address=f"127.77.{number // 250 % 250}.{number % 250 + 1}"))
+        self._status(pod, self._running(pod, restarts=0, address=_address(number)))
         if life.exit_code is not None:
             self._later(life.seconds, lambda: self._exit(uid, namespace, name, life))
 
@@ -290,3 +291,8 @@ def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:
         {"type": name, "status": str(value), "lastTransitionTime": now, "lastProbeTime": None}
         for name, value in ours.items()
     ]
+
+
+def _address(number: int) -> str:
+    """A loopback address for a pod: tests that run beside this one have others."""
+    return f"127.{77 + PROCESS}.{number // 250 % 250}.{number % 250 + 1}"

@@ -14,8 +14,9 @@ from e2e.cluster.plane import is_free
 
 PROCESSES: Final = 8
 """Of pytest at once; each has ports of its own."""
-_first = 10_000 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES
-_mixed = range(_first, 20_000, PROCESSES)
+PROCESS: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % PROCESSES
+"""This one."""
+_mixed = range(10_000 + PROCESS, 20_000, PROCESSES)
 _ports = itertools.cycle(random.sample(_mixed, len(_mixed)))
 
 

@@ -59,24 +59,26 @@ async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str
 async def may_watch_nodes(client: ApiClient) -> bool:
     """Whether lost nodes can be told by their leases."""
     try:
-        return all(
-            [
-                await _allowed(client, resource, "", verb, namespace)
+        answers = await asyncio.gather(
+            *(
+                _allowed(client, resource, "", verb, namespace)
                 for resource, namespace in ((NODES, None), (LEASES, LEASE_NAMESPACE))
                 for verb in ("get", "watch")
-            ]
+            )
         )
     except KubeError:
         return False
+    return all(answers)
 
 
 async def may_hold_lease(client: ApiClient, namespace: str) -> None:
     """Raise Unprepared unless the leader election can work."""
-    for verb in ("get", "create", "update"):
-        try:
-            allowed = await _allowed(client, LEASES, "", verb, namespace)
-        except KubeError:
-            return
+    verbs = ("get", "create", "update")
+    try:
+        answers = await asyncio.gather(*(_allowed(client, LEASES, "", verb, namespace) for verb in verbs))
+    except KubeError:
+        return
+    for verb, allowed in zip(verbs, answers, strict=True):
         if not allowed:
             msg = (
                 f"this identity may not {verb} leases in namespace {namespace}: grant it, "
@@ -104,16 +106,17 @@ async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> N
 
 
 async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights) -> None:
-    missing = []
-    for resource, subresource, verbs in needed:
-        for verb in verbs:
-            try:
-                allowed = await _allowed(client, resource, subresource, verb, namespace)
-            except (NotFound, Refused):
-                # A server that does not answer such questions; the first request will tell.
-                return
-            if not allowed:
-                missing.append(f"{verb} {resource.plural}" + (f"/{subresource}" if subresource else ""))
+    rights = [(resource, subresource, verb) for resource, subresource, verbs in needed for verb in verbs]
+    try:
+        answers = await asyncio.gather(*(_allowed(client, *right, namespace) for right in rights))
+    except (NotFound, Refused):
+        # A server that does not answer such questions; the first request will tell.
+        return
+    missing = [
+        f"{verb} {resource.plural}" + (f"/{subresource}" if subresource else "")
+        for (resource, subresource, verb), allowed in zip(rights, answers, strict=True)
+        if not allowed
+    ]
     if missing:
         msg = f"this identity may not {', '.join(missing)} {_place(namespace)}: install the chart's RBAC rules"
         raise Unprepared(msg)
