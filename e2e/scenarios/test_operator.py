@@ -19,7 +19,7 @@ def restarts(pods: list[dict[str, Any]]) -> dict[str, int]:
 
 
 def test_operator_pod_deleted_training_goes_on(place: Place) -> None:
-    job, variation = place.run(epochs=8)
+    job, variation = place.run(epochs=4)
     with place.watch(job) as watcher:
         training(watcher, 2, step=100)
         before = restarts(job.pods())
