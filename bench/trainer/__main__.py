@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.figures import rounded
 from bench.machine import machine
 from bench.trainer import kills, overhead
 from dtj_trainer.run import KEEP_MEMORY
@@ -68,8 +69,7 @@ STAGES: Mapping[str, Callable[[], dict[str, Any]]] = {
 def measured(stage: str) -> dict[str, Any]:
     """What a stage found, in four digits, and when and where."""
     place = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine()}
-    found = json.loads(json.dumps(STAGES[stage]()), parse_float=lambda text: round(float(text), 4))
-    return {**found, f"{stage}_stage": place}
+    return {**rounded(STAGES[stage](), 4), f"{stage}_stage": place}
 
 
 def main() -> None:

@@ -11,18 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from bench.figures import rounded
 from bench.machine import machine
 from e2e import chart
 from e2e.api import Api, Refused, core_path
-from e2e.cluster import Cluster, providers
-from e2e.cluster.images import build_images
+from e2e.cluster import ahead, binaries, providers
 from e2e.jobs import Variation, manifest, vary
 from e2e.recovery import Recovery
-from e2e.scenarios.ground import Ground, Place, delete, time_recovery, training
+from e2e.scenarios.ground import Ground, Place, delete, time_recovery, training, training_on
 from e2e.watching import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,14 +36,14 @@ SETTLED_STEPS = 60
 
 
 @contextmanager
-def cluster() -> Iterator[tuple[Cluster, Ground]]:
-    """Two nodes of its own with the operator installed."""
-    images = build_images()
+def two_nodes() -> Iterator[Ground]:
+    """A cluster of its own with the operator installed."""
+    images = ahead.images_and(*binaries.CLUSTER, "helm")
     archives = {image.ref: image.archive for image in images.values()}
     made = providers.up("embedded", "wayback", nodes=2, images=archives)
     try:
         chart.install(made, images["dtj-operator"].ref)
-        yield made, Ground(made, Api(made.kubeconfig), images["dtj-trainer"].ref)
+        yield Ground(made, Api(made.kubeconfig), images["dtj-trainer"].ref)
     finally:
         made.down()
 
@@ -50,20 +51,19 @@ def cluster() -> Iterator[tuple[Cluster, Ground]]:
 class ByHand:
     """Two bare pods and a headless service."""
 
-    def __init__(self, api: Api, namespace: str, image: str) -> None:
-        self._api, self._pods = api, core_path(namespace, "pods")
-        api.post(core_path(namespace, "services"), service())
-        self._bodies = [pod(index, image) for index in range(WORKERS)]
+    def __init__(self, ground: Ground, namespace: str) -> None:
+        self._ground, self._pods = ground, core_path(namespace, "pods")
+        ground.api.post(core_path(namespace, "services"), service())
+        self._bodies = [pod(index, ground.trainer_image, namespace) for index in range(WORKERS)]
         for body in self._bodies:
-            api.post(self._pods, body)
-        self.watcher = Watcher(api, namespace, BY_HAND)
+            ground.api.post(self._pods, body)
+        self.watcher = Watcher(ground.api, namespace, BY_HAND)
 
     def lose(self, index: int) -> Callable[[], float]:
         """Delete a pod, and create it anew as soon as it is gone."""
 
         def disturb() -> float:
-            at = time.monotonic()
-            self._api.delete(f"{self._pods}/{BY_HAND}-worker-{index}")
+            at = delete(self._ground, self._bodies[index])()
             threading.Thread(target=self._renew, args=(self._bodies[index],), daemon=True).start()
             return at
 
@@ -72,15 +72,17 @@ class ByHand:
     def _renew(self, body: dict[str, Any]) -> None:
         while True:
             try:
-                self._api.post(self._pods, body)
-            except Refused:  # the old one is there still
+                self._ground.api.post(self._pods, body)
+            except Refused as refused:
+                if refused.code != HTTPStatus.CONFLICT:  # with the old one, which is there still
+                    raise
                 time.sleep(0.05)
             else:
                 return
 
     def end(self) -> None:
         for body in self._bodies:
-            self._api.delete(f"{self._pods}/{body['metadata']['name']}", gracePeriodSeconds="0")
+            self._ground.api.delete(f"{self._pods}/{body['metadata']['name']}", gracePeriodSeconds="0")
 
 
 def service() -> dict[str, Any]:
@@ -90,7 +92,7 @@ def service() -> dict[str, Any]:
     }
 
 
-def pod(index: int, image: str) -> dict[str, Any]:
+def pod(index: int, image: str, namespace: str) -> dict[str, Any]:
     """The pod of the example's job, with another program and what the operator adds."""
     job = vary(manifest(), Variation(image, name=BY_HAND))
     template: dict[str, Any] = job["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
@@ -111,7 +113,7 @@ def pod(index: int, image: str) -> dict[str, Any]:
     labels = {"dtj.dev/job-name": BY_HAND, "dtj.dev/role": "worker", "dtj.dev/index": f"{index}"}
     volumes = [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}]
     spec = {**template, "hostname": name, "subdomain": BY_HAND, "volumes": volumes, "restartPolicy": "Never"}
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+    return {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec}
 
 
 def recoveries(watcher: Watcher, lose: Callable[[int], Callable[[], float]], times: int) -> Iterator[Recovery]:
@@ -119,8 +121,7 @@ def recoveries(watcher: Watcher, lose: Callable[[int], Callable[[], float]], tim
     training(watcher, WORKERS, step=SETTLED_STEPS)
     for number in range(times):
         yield time_recovery(watcher, lose((number + 1) % WORKERS))
-        reached = max(sample.step or 0 for sample in watcher.samples[-4:])
-        training(watcher, WORKERS, step=reached + SETTLED_STEPS)
+        training_on(watcher, WORKERS, SETTLED_STEPS)
 
 
 def measure(rounds: int, times: int) -> dict[str, Any]:
@@ -128,11 +129,11 @@ def measure(rounds: int, times: int) -> dict[str, Any]:
     by_hand: list[float] = []
     seconds: list[float] = []
     leaving: list[float] = []
-    with cluster() as (made, ground):
+    with two_nodes() as ground:
         for number in range(rounds):
             namespace = f"way-back-{number}"
-            made.shared_volume(namespace, "checkpoints")
-            bare = ByHand(ground.api, namespace, ground.trainer_image)
+            ground.cluster.shared_volume(namespace, "checkpoints")
+            bare = ByHand(ground, namespace)
             with bare.watcher as watcher:
                 by_hand += [each.all_train for each in recoveries(watcher, bare.lose, times)]
             bare.end()
@@ -167,9 +168,8 @@ def main() -> None:
     options.add_argument("--times", type=int, default=4, help="deletions in a round, of each side")
     options.add_argument("--keep", action="store_true", help="also write the figures to bench/results")
     given = options.parse_args()
-    found = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine(), **measure(given.rounds, given.times)}
-    found |= {"load": round(os.getloadavg()[0], 2)}
-    text = json.dumps(json.loads(json.dumps(found), parse_float=lambda each: round(float(each), 3)), indent=2) + "\n"
+    place = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine(), "load": os.getloadavg()[0]}
+    text = json.dumps(rounded({**place, **measure(given.rounds, given.times)}, 3), indent=2) + "\n"
     print(text)
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(text)

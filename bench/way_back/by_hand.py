@@ -1,7 +1,8 @@
 """A training as one writes it by hand, with a supervisor of a few lines: what a lost worker costs without this project.
 
-Runs in a bare pod: TensorFlow is imported once, a fork of that process trains, and another one when it fell. It tells
-what it does as `dtj-run` does, so that both are watched alike. Environment: TF_CONFIG, and BENCH_CHECKPOINTS, a folder.
+The model is the example's. Runs in a bare pod: TensorFlow is imported once, a fork of that process trains, and another
+one when it fell. It tells what it does as `dtj-run` does, so that both are watched alike. Environment: TF_CONFIG, and
+BENCH_CHECKPOINTS, a folder.
 """
 
 import http.server
@@ -21,9 +22,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-BATCH, EVERY_STEPS = 120, 50
+from examples.digits import GLOBAL_BATCH, build_model
+
+EVERY_STEPS = 50
 DESK_PORT = 9401
-told = mmap.mmap(-1, 24)  # shared with forks: the step, and when it was made
+STEP = struct.Struct("qd")
+"""The step, and when it was made."""
+told = mmap.mmap(-1, STEP.size)  # shared with forks
 now = {"restarts": -1, "child": 0}
 
 
@@ -31,24 +36,10 @@ def train() -> None:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     digits = np.load("examples/digits.npz")
     images = tf.data.Dataset.from_tensor_slices((digits["x_train"][..., None], digits["y_train"]))
-    batches = iter(strategy.experimental_distribute_dataset(images.shuffle(2000).repeat().batch(BATCH)))
+    batches = iter(strategy.experimental_distribute_dataset(images.shuffle(2000).repeat().batch(GLOBAL_BATCH)))
     with strategy.scope():
-        model = keras.Sequential(
-            [
-                keras.Input((8, 8, 1)),
-                keras.layers.Rescaling(1 / 16),
-                keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
-                keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
-                keras.layers.MaxPooling2D(),
-                keras.layers.Conv2D(64, 3, padding="same", activation="relu"),
-                keras.layers.Flatten(),
-                keras.layers.Dropout(0.4),
-                keras.layers.Dense(64, activation="relu"),
-                keras.layers.Dropout(0.4),
-                keras.layers.Dense(10),
-            ]
-        )
-        optimizer = keras.optimizers.Adam(3e-3)
+        model = build_model(dropout=0.4)
+        optimizer = model.optimizer
         optimizer.build(model.trainable_variables)
         made = tf.Variable(0, dtype=tf.int64)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="sum")
@@ -61,7 +52,7 @@ def train() -> None:
     def one(batch: Any) -> Any:
         x, y = batch
         with tf.GradientTape() as tape:
-            loss = loss_of(y, model(x, training=True)) / BATCH
+            loss = loss_of(y, model(x, training=True)) / GLOBAL_BATCH
         optimizer.apply(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
         return loss
 
@@ -73,14 +64,14 @@ def train() -> None:
         step(next(batches))
         made.assign_add(1)
         count = int(made.numpy())
-        told[:16] = struct.pack("qd", count, time.time())
+        told[:] = STEP.pack(count, time.time())
         if count % EVERY_STEPS == 0:
             manager.save(checkpoint_number=count)
 
 
 class Desk(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        step, at = struct.unpack("qd", told[:16])
+        step, at = STEP.unpack(told[:])
         said = {"phase": "train", "step": step or None, "restarts": now["restarts"], "updatedAt": f"{at}"}
         body = json.dumps(said).encode()
         self.send_response(200)

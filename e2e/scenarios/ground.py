@@ -114,6 +114,11 @@ def training(watcher: Watcher, workers: int, step: int = 1, seconds: float = 90)
     until(lambda: trained(watcher, workers) >= step, seconds, f"{workers} workers at step {step}")
 
 
+def training_on(watcher: Watcher, workers: int, steps: int) -> None:
+    """Wait until all workers are so many steps further than whoever is furthest now."""
+    training(watcher, workers, step=max(sample.step or 0 for sample in watcher.samples[-4:]) + steps)
+
+
 def checkpoint_made(watcher: Watcher, seconds: float = 60) -> None:
     """Wait until a checkpoint is reported."""
     until(lambda: any(sample.checkpoint_step for sample in watcher.samples[-4:]), seconds, "a checkpoint")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.scenarios.ground import Place, Record, delete, time_recovery, training
+from e2e.scenarios.ground import Place, Record, delete, time_recovery, training, training_on
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -19,7 +19,7 @@ def test_worker_pod_deleted_is_replaced_and_all_train_again(place: Place, record
             leaving.append(round(back.leaving, 3))  # the grace that was used for saving
             after = watcher.look().pods[index]
             assert after["metadata"]["uid"] != before["metadata"]["uid"]
-            training(watcher, 2, step=max(sample.step or 0 for sample in watcher.samples[-4:]) + 50)
+            training_on(watcher, 2, steps=50)
     record_property("recovery_seconds", seconds)
     record_property("leaving_seconds", leaving)
     status = job.succeeded(120)
