@@ -1,131 +1,23 @@
-"""The command `dtj-run`: supervises a TensorFlow program as PID 1 of its container."""
+"""The command `dtj-run`: supervises a TensorFlow program as PID 1 of its container.
+
+A process that imports TensorFlow comes first; what watches over it is imported meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 
-from dtj_trainer.cluster import accelerators
-from dtj_trainer.contract import ExitClass
-from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor import settings as settings_module
-from dtj_trainer.supervisor import termination
-from dtj_trainer.supervisor.cgroup import Cgroup
-from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.place import Part, Place, dtensor_environment, read_place, slice_environment
-from dtj_trainer.supervisor.program import Program, may_preload
-from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor import spawning
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run to the end; the exit code of the container."""
-    words = sys.argv[1:] if arguments is None else list(arguments)
-    try:
-        ending = supervise(settings_module.parse(words))
-    except PreflightFailed as error:
-        ending = Ending(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
-        sys.stderr.write(f"dtj: {error}\n")
-        termination.write(ending, settings_module.termination_log(words))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(ending.exit_code)
+    zygote = spawning.begin(os.environ)
+    from dtj_trainer.supervisor import command
 
-
-def supervise(invocation: Invocation) -> Ending:
-    """Check what can be checked at once, then watch over the program until it ends.
-
-    Raises PreflightFailed for a broken environment, a missing program or a taken port.
-    """
-    settings, program = invocation.settings, invocation.program
-    place = read_place(os.environ, settings.port)
-    accelerators.require(settings.gpus)
-    if program is None:
-        place = _serving(place)
-    elif place.part is Part.SERVER:
-        program = None
-    else:
-        program.check()
-    preload = may_preload(settings.preload, program, place.strategy, os.environ)
-    with closing(Nursery(child_environment(settings, place, os.environ), preload=preload)) as nursery:
-        nursery.tend(time.monotonic())  # TensorFlow is imported from now on
-        return _watch_over(settings, place, program, nursery)
-
-
-def _watch_over(settings: Settings, place: Place, program: Program | None, nursery: Nursery) -> Ending:
-    """What this needs is imported while the zygote starts: half of what there is in this package."""
-    from dtj_trainer.supervisor.desk import Desk
-    from dtj_trainer.supervisor.supervision import Supervision
-
-    supervision = Supervision(settings, place, program, nursery)
-    supervision.heed_signals()
-    Desk(settings.port, supervision.facts).open()
-    return supervision.run()
-
-
-def _serving(place: Place) -> Place:
-    """The place of a pod without a program: it has to be one that serves."""
-    task = place.task
-    serves = (
-        place.part is Part.SERVER or task.role == "ps" or (task.role == "worker" and place.config.cluster.get("ps"))
-    )
-    if not serves:
-        message = (
-            f"there is nothing to run: {place.task} serves nobody, so it needs a program; "
-            f"usage: {settings_module.USAGE}"
-        )
-        raise PreflightFailed(message)
-    return Place(place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt)
-
-
-KEEP_MEMORY = {"MALLOC_TOP_PAD_": f"{64 << 20}", "MALLOC_MMAP_THRESHOLD_": f"{32 << 20}"}
-"""Let glibc keep what a step frees for the next one (mallopt(3)). By default it hands large tensors, and the heaps of
-TensorFlow's threads, back to the kernel each time, and a convolutional network spends half of its time in page faults
-(docs/decisions/043-memory-between-steps.md).
-"""
-
-
-WITHOUT_CHIPS = {"TPU_LOAD_LIBRARY": "0"}
-"""Keep tensorflow-tpu from loading libtpu where there are no chips to claim. By default it does that while it is
-imported, and off Google's cloud libtpu then asks for a metadata server, for more than ten minutes.
-"""
-
-
-def child_environment(settings: Settings, place: Place, environment: Mapping[str, str]) -> dict[str, str]:
-    """The program's environment: what is there, and the settings as DTJ_… variables."""
-    cpus = Cgroup().cpus()
-    threads = settings.threads or cpus
-    told = {
-        "heartbeat_seconds": settings.heartbeat_seconds,
-        "start_seconds": settings.start_seconds,
-        "stall_seconds": settings.stall_seconds,
-        "memory_growth": "true" if settings.memory_growth else None,
-        "gpu_memory_limit_mb": settings.gpu_memory_limit_mb,
-        "logical_devices": settings.logical_devices,
-        "threads": settings.threads,  # the limit is found by the program too, which may pin its threads instead
-        "profile_steps": settings.profile_steps,
-        "gpus": settings.gpus,
-        "deterministic": "true" if settings.deterministic else None,
-    }
-    ours = {variable(name): f"{value}" for name, value in told.items() if value is not None}
-    defaults = {
-        "GRPC_FAIL_FAST": "use_caller",
-        "PYTHONUNBUFFERED": "1",
-        **KEEP_MEMORY,
-        **dtensor_environment(place.config),
-        **slice_environment(place),
-    }
-    if settings.threads or cpus < (os.cpu_count() or 1):
-        defaults |= {
-            "TF_NUM_INTRAOP_THREADS": f"{threads}",
-            "TF_NUM_INTEROP_THREADS": f"{max(2, threads)}",
-        }
-    if not accelerators.tpu_there({**defaults, **environment}):
-        defaults |= WITHOUT_CHIPS
-    return {**defaults, **environment, **ours}
+    return command.main(sys.argv[1:] if arguments is None else list(arguments), zygote)
 
 
 if __name__ == "__main__":

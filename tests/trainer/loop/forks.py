@@ -11,11 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.supervisor import zygote
+from dtj_trainer.supervisor.preload import preload
 
 
 def main() -> None:
-    zygote.preload()
+    preload()
     for line in sys.stdin:
         order = json.loads(line)
         reading, writing = os.pipe()

@@ -79,13 +79,16 @@ class Pod:
         """Pid of the newest child, by its own word."""
         return int([line for line in self.said if line.startswith("begin ")][-1].split()[1])
 
+    def children(self) -> list[int]:
+        """Pids of the supervisor's own: the zygote."""
+        return children(self.process.pid)
+
     def youngest(self) -> int:
         """Pid of the last in the line of children: the process that trains or serves."""
         found, generation = self.process.pid, [self.process.pid]
         while generation:
             found = generation[-1]
-            children = [Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for pid in generation]
-            generation = [int(pid) for each in children for pid in each]
+            generation = [child for pid in generation for child in children(pid)]
         return found
 
     def wait(self, seconds: float = PATIENCE) -> int:
@@ -105,6 +108,10 @@ class Pod:
 
     def status(self) -> dict[str, object]:
         return dict(json.loads(self.get("/status")[1]))
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:

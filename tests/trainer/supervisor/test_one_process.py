@@ -199,6 +199,18 @@ def test_a_save_that_has_begun_is_cut_short_neither_by_a_second_sigterm_nor_by_t
     assert ending["step"] == ending["checkpointStep"]
 
 
+def test_while_a_program_saves_to_leave_nothing_else_is_kept(launch: Launcher):
+    pod = launch.start("reporter.py", "2000", "slow")
+    until(lambda: pod.said and pod.get("/readyz")[0] == 200, "never ready")
+    (zygote,) = pod.children()
+    pod.process.terminate()
+    until(lambda: pod.said[-1] == "saving", "it does not save")
+    until(lambda: pod.children() == [pod.child()], "the zygote is there still")
+    assert pod.wait() == 42
+    assert pod.termination()["step"] == pod.termination()["checkpointStep"]
+    assert zygote != pod.child()
+
+
 def test_sigterm_ends_a_plain_program_that_does_not_react(launch: Launcher, tmp_path: Path):
     text = (
         "import signal, time\n"

@@ -25,6 +25,8 @@ def test_what_the_import_leaves_out_is_there_for_who_uses_it(tmp_path: Path):
     assert used["same"] == [True, True]
     assert any("Could not reach RemoteMonitor" in warning for warning in used["warned"])
     assert used["on_gcp"] is False
+    assert used["awaited"] == 7
+    assert used["product"] == [[4.0, 4.0]] * 2
     assert used["wrapper"].startswith("tensorflow.python.keras.")
     assert used["decayed"] == [pytest.approx(0.1)]
 

@@ -7,21 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.supervisor.conftest import Launcher, Pod, children, until
 
 pytestmark = pytest.mark.trainer
 STEPS = 600
 """A slow job of so many lasts for longer than any standby takes to get ready."""
 
 
-def children(pod: Pod) -> list[int]:
+def forks(pod: Pod) -> list[int]:
     """Children of the zygote: the one that trains, then the standby."""
-    (zygote,) = _children(pod.process.pid)
-    return _children(zygote)
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    (zygote,) = pod.children()
+    return children(zygote)
 
 
 def stand_by(pods: list[Pod]) -> None:
@@ -64,10 +60,10 @@ def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: La
     pods = job(launch, tmp_path / "disturbed", slow)
     for times, victim in enumerate((0, 1), 1):
         stand_by(pods)
-        standbys = [children(pod)[1] for pod in pods]
-        os.kill(children(pods[victim])[0], signal.SIGKILL)
+        standbys = [forks(pod)[1] for pod in pods]
+        os.kill(forks(pods[victim])[0], signal.SIGKILL)
         restarted(pods, times)
-        assert [children(pod)[0] for pod in pods] == standbys
+        assert [forks(pod)[0] for pod in pods] == standbys
     slow.unlink()
     assert [pod.wait() for pod in pods] == [0, 0]
     undisturbed = job(launch, tmp_path / "undisturbed", slow)
@@ -79,8 +75,8 @@ def test_a_standby_says_nothing_before_it_takes_over(launch: Launcher, tmp_path:
     pods = job(launch, tmp_path / "checkpoints", slow)
     stand_by(pods)
     assert [len([line for line in pod.said if line.startswith("begin")]) for pod in pods] == [1, 1]
-    standby = children(pods[1])[1]
-    os.kill(children(pods[1])[0], signal.SIGKILL)
+    standby = forks(pods[1])[1]
+    os.kill(forks(pods[1])[0], signal.SIGKILL)
     until(lambda: f"begin {standby}" in pods[1].said, "what the standby had printed did not come")
 
 
@@ -89,9 +85,9 @@ def test_a_lost_standby_disturbs_nothing_and_the_next_loss_is_met_with_new_proce
 ):
     pods = job(launch, tmp_path / "checkpoints", slow)
     stand_by(pods)
-    trains, standby = children(pods[0])
+    trains, standby = forks(pods[0])
     os.kill(standby, signal.SIGKILL)
-    until(lambda: children(pods[0]) == [trains], "the standby is not gone")
+    until(lambda: forks(pods[0]) == [trains], "the standby is not gone")
     os.kill(trains, signal.SIGKILL)
     restarted(pods, 1)
     slow.unlink()

@@ -6,25 +6,20 @@ follows one that died is a new Python. The arguments are those of `dtj-run`.
 
 import json
 import os
-import signal
 import socket
-import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Mapping
 
 from dtj_trainer import run
-from dtj_trainer.supervisor import nursery, zygote
+from dtj_trainer.supervisor import nursery, spawning, zygote
 
 ORDER_BYTES = 1 << 20
 
 
 class Zygote:
-    """Forked while the supervisor has no thread yet; begins when the nursery starts one. It is told as by `Popen`."""
+    """Forked while the supervisor has no thread yet; begins when one is to be started."""
 
     def __init__(self) -> None:
-        self.returncode: int | None = None
         self._order, orders = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
@@ -32,12 +27,12 @@ class Zygote:
             _wait_and_begin(orders)
         orders.close()
 
-    def begin(self, control: int, environment: Mapping[str, str]) -> None:
-        socket.send_fds(self._order, [json.dumps(dict(environment)).encode()], [control])
+    def begin(self, environment: Mapping[str, str]) -> spawning.Spawned:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            socket.send_fds(self._order, [json.dumps(dict(environment)).encode()], [theirs.fileno()])
         self._order.close()
-
-    def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        return spawning.Spawned(self.pid, ours, environment)
 
 
 def _wait_and_begin(orders: socket.socket) -> None:
@@ -53,16 +48,12 @@ def _wait_and_begin(orders: socket.socket) -> None:
 
 
 def main() -> None:
-    waiting = [Zygote()]
+    waiting, anew = [Zygote()], spawning.spawn
 
-    def popen(command: Sequence[str], *, pass_fds: Sequence[int], env: Mapping[str, str]) -> Any:
-        if zygote.__name__ not in command or not waiting:
-            return subprocess.Popen(command, pass_fds=pass_fds, env=env)
-        forked = waiting.pop()
-        forked.begin(pass_fds[0], env)
-        return forked
+    def spawn(environment: Mapping[str, str]) -> spawning.Spawned:
+        return waiting.pop().begin(environment) if waiting else anew(environment)
 
-    nursery.subprocess = SimpleNamespace(Popen=popen)  # type: ignore[assignment, attr-defined]
+    spawning.spawn = nursery.spawn = spawn  # type: ignore[attr-defined]
     run.main()
 
 

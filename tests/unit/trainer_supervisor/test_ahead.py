@@ -17,8 +17,8 @@ def place(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     (package / "told.py").write_text("WORD = 1\n")
     (tmp_path / "list").write_text("ahead_of/gone.py\nahead_of/told.py\n")
-    monkeypatch.setattr(ahead, "LIST", tmp_path / "list")
-    monkeypatch.setattr(ahead, "PLACE", tmp_path / "place")
+    monkeypatch.setattr(ahead, "LIST", str(tmp_path / "list"))
+    monkeypatch.setattr(ahead, "PLACE", str(tmp_path / "place"))
     monkeypatch.syspath_prepend(tmp_path / "place")
     yield tmp_path / "place"
     for name in [name for name in sys.modules if name.startswith("ahead_of")]:
@@ -31,7 +31,7 @@ def told() -> int:
 
 
 def test_a_listed_module_is_imported_from_what_was_read_before(place):
-    with ahead.fetched_ahead():
+    with ahead.Ahead().fetched():
         (place / "ahead_of" / "told.py").write_text("WORD = 22\n")
         assert told() == 1
         assert Path(import_module("ahead_of.told").__file__ or "") == place / "ahead_of" / "told.py"
@@ -40,8 +40,8 @@ def test_a_listed_module_is_imported_from_what_was_read_before(place):
 
 
 def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(place):
-    ahead.LIST.write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
-    with ahead.fetched_ahead("ahead_of"):
+    Path(ahead.LIST).write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
+    with ahead.Ahead().fetched("ahead_of"):
         assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
 
 
@@ -59,16 +59,15 @@ def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(pla
     (other / "__init__.py").touch()
     (other / "told.py").write_text("WORD = 3\n")
     monkeypatch.syspath_prepend(tmp_path / "other")
-    with ahead.fetched_ahead():
+    with ahead.Ahead().fetched():
         assert told() == 3
 
 
 def test_afterwards_and_without_a_list_imports_are_what_they_were(place):
     finders = list(sys.meta_path)
-    with ahead.fetched_ahead():
+    with ahead.Ahead().fetched():
         assert len(sys.meta_path) == len(finders) + 1
     assert sys.meta_path == finders
-    ahead.LIST.unlink()
-    with ahead.fetched_ahead():
-        assert sys.meta_path == finders
+    Path(ahead.LIST).unlink()
+    with ahead.Ahead().fetched():
         assert told() == 1

@@ -1,8 +1,12 @@
-"""What is computed once while TensorFlow is imported."""
+"""What is computed once, or not at all, while TensorFlow is imported."""
 
 import inspect
+import sys
+import traceback
+import types
 import typing
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,6 +17,32 @@ from dtj_trainer.supervisor.repetition import unrepeated
 def function(first: int, *, second: str = "") -> None: ...
 
 
+def functions() -> Iterator[types.FunctionType]:
+    """Thousands, of all forms: those of every module that is imported here."""
+    for module in list(sys.modules.values()):
+        for value in list(vars(module).values()):
+            for found in (value, *vars(value).values()) if inspect.isclass(value) else (value,):
+                if inspect.isfunction(found):
+                    yield found
+
+
+def answer(ask: Callable[[Any], object], found: types.FunctionType) -> object:
+    try:
+        return ask(found)
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", ["signature", "getfullargspec"])
+def test_what_is_said_of_a_function_is_what_is_said_else(name):
+    asked = list(functions())
+    assert len(asked) > 1000
+    plain = [answer(getattr(inspect, name), found) for found in asked]
+    with unrepeated():
+        odd = [found for found, said in zip(asked, plain, strict=True) if answer(getattr(inspect, name), found) != said]
+    assert odd == []
+
+
 def test_types_named_in_equal_strings_are_compiled_once(monkeypatch: pytest.MonkeyPatch):
     compiled: list[str] = []
 
@@ -20,34 +50,26 @@ def test_types_named_in_equal_strings_are_compiled_once(monkeypatch: pytest.Monk
         compiled.append(text)
         return compile(text, name, mode)
 
-    monkeypatch.setattr(repetition, "compile", counting, raising=False)
+    monkeypatch.setattr(typing, "compile", counting, raising=False)
+    names = ("float32", "int64")
+    plain = TypeVar("plain", *names).__constraints__
+    compiled.clear()
     with unrepeated():
-        references = [typing.ForwardRef(name) for name in ("float32", "int64", "float32")]
-    assert compiled == ["float32", "int64"]
-    assert references[0] == references[2] != references[1]
+        kinds = [TypeVar("kinds", *names).__constraints__ for _ in range(3)]
+    assert kinds == [plain] * 3
+    assert tuple(compiled) == names
 
 
-def test_a_function_s_signature_is_what_it_is_and_computed_once():
-    plain, bound = inspect.signature(function), inspect.getfullargspec(function)
+def test_a_string_that_names_no_type_is_refused_each_time():
     with unrepeated():
-        assert inspect.signature(function) == plain
+        for _ in range(2):
+            with pytest.raises(SyntaxError, match="must be an expression"):
+                TypeVar("wrong", "a type", "int64")  # noqa: F722, F821
+
+
+def test_a_signature_is_computed_once():
+    with unrepeated():
         assert inspect.signature(function) is inspect.signature(function)
-        assert inspect.getfullargspec(function) == bound
-
-
-def test_who_asks_for_the_signature_and_who_asks_for_the_arguments_share_the_answer(monkeypatch: pytest.MonkeyPatch):
-    asked: list[object] = []
-    answer = vars(inspect)[repetition.SIGNATURE]
-
-    def counting(kind: type, function: Any, **options: Any) -> Any:
-        asked.append(function)
-        return answer(kind, function, **options)
-
-    monkeypatch.setattr(inspect, repetition.SIGNATURE, counting)
-    with unrepeated():
-        inspect.signature(function)
-        inspect.getfullargspec(function)
-    assert asked == [function]
 
 
 def test_annotations_are_evaluated_when_asked_for():
@@ -58,9 +80,23 @@ def test_annotations_are_evaluated_when_asked_for():
         assert inspect.signature(late, eval_str=True).parameters["first"].annotation is int
 
 
+def test_a_parameter_of_no_kind_is_refused():
+    with unrepeated(), pytest.raises(ValueError, match="not a valid"):
+        inspect.Parameter("name", 7)  # type: ignore[arg-type]
+
+
+def test_a_stack_has_its_lines_when_they_are_asked_for():
+    with unrepeated():
+        stack = traceback.extract_stack(limit=2)
+        here = inspect.currentframe()
+    assert here is not None
+    assert [frame.name for frame in stack][-1] == here.f_code.co_name
+    assert stack[-1].line == "stack = traceback.extract_stack(limit=2)"
+    assert len(stack) == 2
+
+
 def test_afterwards_all_is_as_before():
-    before = {**vars(inspect)}
+    before = [getattr(place, name) for place, name, _ in repetition.REPLACED]
     with pytest.raises(ZeroDivisionError), unrepeated():
         _ = 1 / 0
-    assert vars(inspect) == before
-    assert "compile" not in vars(typing)
+    assert [getattr(place, name) for place, name, _ in repetition.REPLACED] == before

@@ -14,8 +14,8 @@ from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.run import child_environment
 from dtj_trainer.supervisor.cgroup import Cgroup
+from dtj_trainer.supervisor.command import child_environment
 from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics

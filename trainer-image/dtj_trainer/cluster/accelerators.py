@@ -3,20 +3,21 @@
 Standard library only: the supervisor asks.
 """
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
+from fnmatch import filter as matching
 from typing import Final
 
 from dtj_trainer.errors import PreflightFailed
 
-DEVICES = Path("/dev")
+DEVICES = "/dev"
 NODES: Final = ("nvidia[0-9]*", "kfd", "dxg")
 """NVIDIA's, AMD's, and those of Windows' Linux subsystem."""
 
 
 def gpu_there() -> bool:
     """Whether there is at least one."""
-    return any(any(DEVICES.glob(node)) for node in NODES)
+    return any(_there(node) for node in NODES)
 
 
 def tpu_there(environment: Mapping[str, str]) -> bool:
@@ -25,9 +26,7 @@ def tpu_there(environment: Mapping[str, str]) -> bool:
     It shows as `/dev/accel*` (v2 to v4), or as `/dev/vfio/<number>` (v5 and later) together with TPU_WORKER_ID: other
     devices are behind vfio too.
     """
-    if any(DEVICES.glob("accel*")):
-        return True
-    return "TPU_WORKER_ID" in environment and any(DEVICES.glob("vfio/[0-9]*"))
+    return _there("accel*") or ("TPU_WORKER_ID" in environment and _there("[0-9]*", "vfio"))
 
 
 def require(gpus: int | None) -> None:
@@ -41,3 +40,10 @@ def require(gpus: int | None) -> None:
             f"{gpus} GPU{'s were' if gpus > 1 else ' was'} asked for and there is none here; "
             "run it on a node with GPUs, or remove the GPU limit"
         )
+
+
+def _there(node: str, folder: str = "") -> bool:
+    try:
+        return bool(matching(os.listdir(f"{DEVICES}/{folder}"), node))
+    except OSError:
+        return False

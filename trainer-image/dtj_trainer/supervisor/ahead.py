@@ -4,6 +4,8 @@ The library takes 0.4 s, in which Python has nothing to do; to find and read fif
 TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
 `python -m dtj_trainer.supervisor.ahead`, run when an image is built, writes a list beside this file, of paths to read
 and names to import. Without it modules are read as they are imported.
+
+This is imported before the library is begun, and brings little.
 """
 
 from __future__ import annotations
@@ -16,46 +18,52 @@ import sysconfig
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
-from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Final
 
-from dtj_trainer.supervisor.deferral import SELDOM_USED
-
-LIST: Final = Path(__file__).with_name("imported.txt")
-PLACE: Final = Path(sysconfig.get_path("purelib"))
+LIST: Final = os.path.join(os.path.dirname(__file__), "imported.txt")
+PLACE: Final = sysconfig.get_path("purelib")
 """What the list's paths begin from."""
 SOURCE, LIBRARY = ".py", ".so"
-OWN: Final = Path(sysconfig.get_path("stdlib"))
+OWN: Final = sysconfig.get_path("stdlib")
 """Where Python's own modules lie."""
 
 
-@contextmanager
-def fetched_ahead(*more: str) -> Iterator[None]:
-    """Herein modules of the list are imported from code that has been read already, or have been imported; so have
-    `more`, which may need nothing of TensorFlow's.
-    """
+class Ahead:
+    """The list, and the thread that has begun to load TensorFlow's library, if there is a list."""
+
+    def __init__(self) -> None:
+        self.lines = _lines()
+        # Libraries first: while TensorFlow's is loaded, no other one can be.
+        import_present(line.removesuffix(LIBRARY) for line in self.lines if line.endswith(LIBRARY))
+        self._loading = threading.Thread(target=_load, args=(f"{PLACE}/tensorflow",), name="dtj-load")
+        if self.lines:
+            self._loading.start()
+
+    @contextmanager
+    def fetched(self, *more: str) -> Iterator[None]:
+        """Herein modules of the list are imported from code that has been read already, or have been imported; so
+        have `more`, which may need nothing of TensorFlow's.
+        """
+        finder = _Finder([line for line in self.lines if line.endswith(SOURCE)])
+        import_present((*more, *(line for line in self.lines if not line.endswith((SOURCE, LIBRARY)))))
+        if self.lines:
+            self._loading.join()
+        sys.meta_path.insert(0, finder)
+        try:
+            yield
+        finally:
+            sys.meta_path.remove(finder)
+
+
+def _lines() -> list[str]:
     try:
-        lines = LIST.read_text(encoding="utf-8").splitlines()
+        with open(LIST, encoding="utf-8") as file:
+            return file.read().splitlines()
     except OSError:
-        import_present(more)
-        yield
-        return
-    # Libraries first: while TensorFlow's is loaded, no other one can be.
-    import_present(line.removesuffix(LIBRARY) for line in lines if line.endswith(LIBRARY))
-    loading = threading.Thread(target=_load, args=(PLACE / "tensorflow",), name="dtj-load")
-    loading.start()
-    finder = _Finder([line for line in lines if line.endswith(SOURCE)])
-    import_present((*more, *(line for line in lines if not line.endswith((SOURCE, LIBRARY)))))
-    loading.join()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+        return []
 
 
 def import_present(names: Iterable[str]) -> None:
@@ -65,12 +73,14 @@ def import_present(names: Iterable[str]) -> None:
             importlib.import_module(name)
 
 
-def _load(folder: Path) -> None:
+def _load(folder: str) -> None:
     """Load TensorFlow's libraries with Python's lock let go; one that cannot be loaded is left to the import."""
-    dlopen = ctypes.CDLL(None).dlopen
-    dlopen.argtypes, dlopen.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
-    for library in sorted(folder.glob("libtensorflow_*.so.*"), reverse=True):  # cc needs framework
-        dlopen(os.fsencode(library), os.RTLD_NOW)
+    with suppress(FileNotFoundError):
+        libraries = [name for name in os.listdir(folder) if name.startswith("libtensorflow_") and ".so." in name]
+        dlopen = ctypes.CDLL(None).dlopen
+        dlopen.argtypes, dlopen.restype = [ctypes.c_char_p, ctypes.c_int], ctypes.c_void_p
+        for library in sorted(libraries, reverse=True):  # cc needs framework
+            dlopen(os.fsencode(f"{folder}/{library}"), os.RTLD_NOW)
 
 
 class _Read(SourceFileLoader):
@@ -87,7 +97,7 @@ class _Read(SourceFileLoader):
         return code or super().get_code(fullname)
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds the modules of the list where an import would look for them first, and nowhere else."""
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -116,25 +126,28 @@ def imported() -> list[str]:
     """What this process has imported, in its order: paths of the modules inside packages; names of Python's own, with
     `.so` behind those that are libraries.
     """
+    from dtj_trainer.supervisor.deferral import SELDOM_USED
+
     found = []
     for name, module in list(sys.modules.items()):
-        path = Path(getattr(module, "__file__", None) or "")
+        path = getattr(module, "__file__", None) or ""
         if name.startswith(("dtj_trainer.", *SELDOM_USED)):
             continue
-        if path.is_relative_to(PLACE):
-            if "." in name and path.suffix == SOURCE:
-                found.append(path.relative_to(PLACE).as_posix())
-        elif path.is_relative_to(OWN):
-            found.append(name if path.suffix == SOURCE else name + LIBRARY)
+        if path.startswith(f"{PLACE}/"):
+            if "." in name and path.endswith(SOURCE):
+                found.append(path.removeprefix(f"{PLACE}/"))
+        elif path.startswith(f"{OWN}/"):
+            found.append(name if path.endswith(SOURCE) else name + LIBRARY)
     return found
 
 
 def main() -> None:
     """Write the list."""
-    from dtj_trainer.supervisor import zygote
+    from dtj_trainer.supervisor.preload import preload
 
-    zygote.preload()
-    LIST.write_text("".join(f"{line}\n" for line in imported()), encoding="utf-8")
+    preload()
+    with open(LIST, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in imported())
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.failures import Failure, classify
+from dtj_trainer.supervisor.place import dtensor_environment
 
 LEADER_SECONDS: Final = 1.0
 """A plain script's head start for its leader: what a too early call costs in gRPC's back-off."""
@@ -58,6 +59,7 @@ def _run(order: dict[str, Any]) -> int:
         if go is None:
             return EXIT_RETRY
         os.environ.update(go.get("environment", {}))
+    os.environ.update({**dtensor_environment(read_tf_config(os.environ)), **os.environ})
     try:
         if order.get("serve"):
             serve(ours)

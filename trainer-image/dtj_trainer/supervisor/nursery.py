@@ -10,15 +10,16 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from dtj_trainer import link
+from dtj_trainer.supervisor.spawning import Spawned, spawn
 
 PR_SET_CHILD_SUBREAPER: Final = 36
 """linux/prctl.h: orphans of a dead zygote come to us, also where we are not PID 1."""
@@ -67,11 +68,14 @@ Event = Born | Unborn | Died | Loaded
 class Nursery:
     """Starts children and says what becomes of them."""
 
-    def __init__(self, environment: Mapping[str, str], *, preload: bool) -> None:
+    def __init__(self, environment: Mapping[str, str], zygote: Spawned | None = None, *, preload: bool) -> None:
         self._environment = dict(environment)
         self.preload = preload
-        self._zygote: subprocess.Popen[bytes] | None = None
+        self._zygote: int | None = None
+        """Its pid."""
         self.control: socket.socket | None = None
+        self._untold: Mapping[str, str] = {}
+        """What the zygote was not started with of the environment: its children are told."""
         self.loaded = False
         self._failures = 0
         self._again_at = 0.0
@@ -80,6 +84,8 @@ class Nursery:
         """What the zygote was asked for and has not said to exist."""
         self._events: list[Event] = []
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if zygote is not None:
+            self._adopt(zygote)
 
     def bear(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
         """Start a child with its end of a link; a `Born` event follows, or `Unborn`."""
@@ -95,7 +101,7 @@ class Nursery:
     def tend(self, now: float) -> None:
         """Keep the zygote alive and hand on what waits."""
         if self.preload and self._zygote is None and now >= self._again_at:
-            self._start_zygote()
+            self._adopt(spawn(self._environment))
         if self.preload and not self.loaded:
             return
         waiting, self._waiting = self._waiting, []
@@ -140,8 +146,7 @@ class Nursery:
                 return
             if pid == 0:
                 return
-            if self._zygote is not None and pid == self._zygote.pid:
-                self._zygote.returncode = os.waitstatus_to_exitcode(status)
+            if pid == self._zygote:
                 self._zygote_died()
             else:
                 self._events.append(Died(pid, status))
@@ -151,6 +156,13 @@ class Nursery:
         events, self._events = self._events, []
         return events
 
+    def retire(self) -> None:
+        """Let the zygote go: no child will be asked for any more. Those that are there stay."""
+        self.preload = False
+        if self.control is not None:
+            with suppress(OSError):
+                self.control.send(link.encode({"retire": True}), socket.MSG_NOSIGNAL)
+
     def close(self) -> None:
         """Let the zygote go, with all its children."""
         self.forget()
@@ -158,7 +170,7 @@ class Nursery:
             self.control.close()
             self.control = None
         if self._zygote is not None:
-            self._zygote.kill()
+            os.kill(self._zygote, signal.SIGKILL)
 
     def _readable(self) -> bool:
         assert self.control is not None
@@ -167,16 +179,13 @@ class Nursery:
         except OSError:
             return False
 
-    def _start_zygote(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._zygote = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-m", "dtj_trainer.supervisor.zygote", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env=self._environment,
-            )
-        self.control = ours
-        self.loaded = False
+    def _adopt(self, zygote: Spawned) -> None:
+        """Let this be the zygote, if one is wanted, and was started with nothing else than it is to have."""
+        if self.preload and zygote.environment.items() <= self._environment.items():
+            self._zygote, self.control, self.loaded = zygote.pid, zygote.control, False
+            self._untold = dict(self._environment.items() - zygote.environment.items())
+        else:
+            zygote.dismiss()
 
     def _zygote_died(self) -> None:
         if self.control is not None:
@@ -192,8 +201,9 @@ class Nursery:
 
     def _fork(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
         assert self.control is not None
+        told = {**order, "environment": {**self._untold, **order.get("environment", {})}}
         try:
-            socket.send_fds(self.control, [link.encode({"fork": number, "order": order})], [end.fileno()])
+            socket.send_fds(self.control, [link.encode({"fork": number, "order": told})], [end.fileno()])
         except OSError:
             self._waiting.append((number, order, end))
         else:
@@ -201,6 +211,8 @@ class Nursery:
             end.close()
 
     def _execute(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+        import subprocess  # seldom
+
         environment = {
             **self._environment,
             link.LINK_FD: str(end.fileno()),

@@ -23,8 +23,10 @@ OMITTED: Final = {
     "keras.src.utils.summary_utils": "rich",
     "tensorflow._api.v2.nn": "tensorflow.python.keras",
     "tensorflow.python.distribute.failure_handling.failure_handling_util": "requests",
+    "tensorflow.python.ops.special_math_ops": "opt_einsum",
     "tensorflow.python.training.learning_rate_decay": "tensorflow.python.keras",
     "tensorflow.python.training.training": "tensorflow.python.keras",  # all names of the one before
+    "wrapt.synchronization": "asyncio",
 }
 """By the module that imports it: a package, with all that is in it."""
 

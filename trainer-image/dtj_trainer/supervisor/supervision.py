@@ -162,7 +162,7 @@ class Supervision:
         self._nursery.reap()
         while self._signals:
             if self._signals.popleft() in {signal.SIGTERM, signal.SIGINT}:
-                self._departure.stop(self._pod.child, now)
+                self._leave(now)
         self._nursery.tend(now)
         for event in self._nursery.events():
             self._happened(event, now)
@@ -177,6 +177,14 @@ class Supervision:
             self._check_life(now)
             self._tend_standby(now)
         self._tell()
+
+    def _leave(self, now: float) -> None:
+        """SIGTERM. What is not needed for saving goes meanwhile: a container is gone when all its memory is."""
+        self._departure.stop(self._pod.child, now)
+        if self._departure.stopping:
+            self._nursery.retire()
+            if self._standby:
+                self._standby.dismiss()
 
     # --- the child's coming and going
 

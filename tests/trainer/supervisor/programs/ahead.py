@@ -2,14 +2,14 @@
 
 import json
 import sys
-from pathlib import Path
 
-from dtj_trainer.supervisor import ahead, zygote
+from dtj_trainer.supervisor import ahead
+from dtj_trainer.supervisor.preload import preload
 
-ahead.LIST = Path(sys.argv[1])  # type: ignore[misc]
+ahead.LIST = sys.argv[1]  # type: ignore[misc]
 if "write" in sys.argv:
     ahead.main()
 else:
-    zygote.preload()
+    preload()
 read = [name for name, module in sys.modules.items() if type(getattr(module, "__loader__", None)) is ahead._Read]
 sys.stdout.write(json.dumps({"modules": sorted(sys.modules), "read": len(read)}))

@@ -7,8 +7,8 @@ import sys
 import warnings
 from pathlib import Path
 
-from dtj_trainer.supervisor import zygote
 from dtj_trainer.supervisor.omission import OMITTED
+from dtj_trainer.supervisor.preload import preload
 
 PACKAGES = sorted(set(OMITTED.values()))
 
@@ -18,11 +18,12 @@ def imported() -> list[str]:
 
 
 def main(folder: Path) -> None:
-    zygote.preload()
+    preload()
     before = imported()
     import keras
     import numpy as np
     import tensorflow as tf
+    import wrapt
     from tensorflow.python.distribute.failure_handling import failure_handling_util
     from tensorflow.python.training import learning_rate_decay, training
 
@@ -40,6 +41,13 @@ def main(folder: Path) -> None:
         keras.callbacks.RemoteMonitor(f"http://127.0.0.1:{nobody.getsockname()[1]}").on_epoch_end(0, {})
         os.environ["GCE_METADATA_IP"] = f"127.0.0.1:{nobody.getsockname()[1]}"
         on_gcp = failure_handling_util.on_gcp()
+
+    @wrapt.async_to_sync
+    async def seven() -> int:
+        return 7
+
+    awaited = seven()
+    product = tf.einsum("ij,jk,kl->il", *[tf.ones((2, 2))] * 3)
     wrapper = tf.nn.RNNCellDropoutWrapper
     decays = {each.exponential_decay for each in (tf.compat.v1.train, learning_rate_decay, training)}
     told = {
@@ -50,6 +58,8 @@ def main(folder: Path) -> None:
         "same": same,
         "warned": [str(warning.message) for warning in warned],
         "on_gcp": on_gcp,
+        "awaited": awaited,
+        "product": product.numpy().tolist(),
         "wrapper": f"{wrapper.__module__}.{wrapper.__name__}",
         "decayed": [float(each(0.2, 1, 1, 0.5)()) for each in decays],
     }

@@ -4,7 +4,7 @@ import json
 import sys
 from types import ModuleType
 
-from dtj_trainer.supervisor import zygote
+from dtj_trainer.supervisor.preload import preload
 
 
 def walk(module: ModuleType, found: dict[str, str]) -> dict[str, str]:
@@ -24,7 +24,7 @@ def walk(module: ModuleType, found: dict[str, str]) -> dict[str, str]:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["preloaded"]:
-        zygote.preload()
+        preload()
     import tensorflow as tf
 
     json.dump(walk(tf, {}), sys.stdout)

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from dtj_trainer.supervisor import zygote
+from dtj_trainer.supervisor.preload import preload
 
 STEPS = 60
 
@@ -29,7 +29,7 @@ def train(folder: Path) -> int:
 
 
 def main(folder: Path) -> None:
-    zygote.preload()
+    preload()
     os.environ["DTJ_CHECKPOINT"] = json.dumps({"directory": str(folder / "checkpoints"), "everySteps": 2})
     slow = folder / "slow"
     slow.touch()

@@ -1,0 +1,50 @@
+"""Who is taken for the zygote."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from dtj_trainer import link
+from dtj_trainer.supervisor.nursery import Nursery
+from dtj_trainer.supervisor.spawning import Spawned
+
+ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.fixture
+def zygote(pair) -> Iterator[Spawned]:
+    """A process that was started with a part of the environment."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield Spawned(process.pid, pair[0], {"PATH": "/bin"})
+        process.kill()
+
+
+def test_one_that_was_started_with_a_part_of_the_environment_tells_its_children_the_rest(zygote, pair):
+    home = Nursery(ENVIRONMENT, zygote, preload=True)
+    pair[1].send(link.encode({"ready": 1.0}))
+    home.listen_now()
+    ours, childs = link.pair()
+    with ours:
+        home.bear(1, {"program": "x.py", "environment": {"TF_CONFIG": "{}"}}, childs)
+    packet, descriptors, _, _ = socket.recv_fds(pair[1], link.PACKET_BYTES, 1)
+    os.close(*descriptors)
+    order = link.decode(packet)["order"]
+    assert order == {"program": "x.py", "environment": {"TF_NUM_INTRAOP_THREADS": "2", "TF_CONFIG": "{}"}}
+
+
+@pytest.mark.parametrize(("environment", "preload"), [({"PATH": "/usr/bin"}, True), (ENVIRONMENT, False)])
+def test_one_that_was_started_with_something_else_or_is_not_wanted_is_ended(zygote, environment, preload):
+    home = Nursery(environment, zygote, preload=preload)
+    assert os.waitstatus_to_exitcode(os.waitpid(zygote.pid, 0)[1]) == -signal.SIGKILL
+    assert home.control is None
