@@ -2,8 +2,8 @@
 
 An own cluster is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it in any case.
 
-With several processes (`-n 2`) one has the scenarios that train; another has those that mostly wait, and the tests of
-the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until nothing goes on
+With several processes (`-n 3`) one has the scenarios that train, another those that mostly wait, and another the tests
+of the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until nothing goes on
 beside them: they take times, or disturb others.
 """
 

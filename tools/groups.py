@@ -15,7 +15,7 @@ GROUPS: Final = {
     "e2e/scenarios/test_small_jobs.py": "what mostly waits",
     "e2e/scenarios/test_steady_state.py": "what mostly waits",
     "e2e/scenarios/": "what trains",
-    "e2e/test_cluster.py": "what mostly waits",
+    "e2e/test_cluster.py": "clusters of their own",
     "tests/contract/": "API servers with all that belongs to them",
     "tests/trainer/data/test_stores.py": "HDFS and buckets",
     "tests/trainer/examples/test_ctr.py": "HDFS and buckets",

@@ -82,7 +82,8 @@ TWO = ("-v", *GROUPED, "-n", "auto", "--maxprocesses=2")
 """Each test has several processes of its own."""
 BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
 """What is not in the cache yet, before tests whose time is limited ask for it."""
-SCENARIOS = pytest("e2e", *TWO, "-m", "e2e")
+SCENARIOS = pytest("e2e", "-v", *GROUPED, "-n", "3", "-m", "e2e")
+"""One process for each of their groups: two of three mostly wait."""
 E2E = (BUILD, SCENARIOS)
 TEST = (
     *CHECK,
