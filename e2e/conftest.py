@@ -3,8 +3,8 @@
 An own cluster is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it in any case.
 
 With several processes (`-n 3`) one has the scenarios that train, another those that mostly wait, and another the tests
-of the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until nothing goes on
-beside them: they take times, or disturb others.
+of the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until the others have
+ended: they take times, or disturb others.
 """
 
 import fcntl
@@ -43,8 +43,31 @@ def locked(path: Path, how: int) -> Iterator[None]:
         yield
 
 
+class Turns:
+    """Who runs beside whom: many modules at a time, or one that is marked `alone`.
+
+    A process keeps its turn from module to module: one that waits to be alone waits for all that others have.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._lock = path.open("a")
+
+    def take(self, *, alone: bool) -> None:
+        fcntl.flock(self._lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+    def leave(self) -> None:
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+
 @pytest.fixture(scope="session")
-def ground(ours: Path) -> Iterator[Ground]:
+def turns(ours: Path) -> Iterator[Turns]:
+    turns = Turns(ours / "turns.lock")
+    yield turns
+    turns.leave()
+
+
+@pytest.fixture(scope="session")
+def ground(ours: Path, turns: Turns) -> Iterator[Ground]:
     """Two nodes, both images, the chart installed by helm: by the process that needs it first. It also takes all that
     down, when no other uses it any more.
     """
@@ -63,6 +86,7 @@ def ground(ours: Path) -> Iterator[Ground]:
                 chart.install(cluster, images["dtj-operator"].ref)
                 (ours / "ground").touch()
         yield Ground(cluster, Api(cluster.kubeconfig), images["dtj-trainer"].ref)
+        turns.leave()  # who has it still needs the cluster
 
 
 @contextmanager
@@ -91,11 +115,8 @@ def place(ground: Ground) -> Iterator[Place]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def turn(request: pytest.FixtureRequest, ours: Path) -> Iterator[None]:
-    """Many modules at a time, or one that is marked `alone`."""
-    alone = request.node.get_closest_marker("alone") is not None
-    with locked(ours / "turn.lock", fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
-        yield
+def turn(request: pytest.FixtureRequest, turns: Turns) -> None:
+    turns.take(alone=request.node.get_closest_marker("alone") is not None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

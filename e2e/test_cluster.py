@@ -93,7 +93,8 @@ def ready(cluster: EmbeddedCluster, node: str) -> bool:
 
 def remains(name: str) -> list[str]:
     """Whatever of a cluster is still on this machine."""
-    found = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/dtj-{name}-*")]
+    tree = os.walk("/sys/fs/cgroup")  # where groups of others come and go
+    found = [f"{place}/{group}" for place, groups, _ in tree for group in groups if group.startswith(f"dtj-{name}-")]
     found += network.namespaces(name)
     found += [line for line in Path("/proc/self/mounts").read_text().splitlines() if f"/{name}/" in line]
     for entry in Path("/proc").glob("[0-9]*"):
