@@ -68,7 +68,7 @@ def pytest(name: str, *arguments: str) -> Stage:
 
 
 ONE_MORE = ("-n", str(len(os.sched_getaffinity(0)) + 1))
-"""Than there are processors: a test of the operator waits for a third of its time, one of the trainer for a seventh."""
+"""Than there are processors: a test of the operator waits for a third of its time."""
 GROUPED = ("-p", "tools.groups")
 """Handed out one by one: no process is left alone with many long ones at the end."""
 CHECK = (
@@ -78,6 +78,8 @@ CHECK = (
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
     pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK),
 )
+TWO = ("-v", *GROUPED, "-n", "auto", "--maxprocesses=2")
+"""Each test has several processes of its own."""
 BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
 """What is not in the cache yet, before tests whose time is limited ask for it."""
 SCENARIOS = pytest("e2e", "-v", *GROUPED, "-n", "3", "-m", "e2e")
@@ -87,7 +89,7 @@ TEST = (
     *CHECK,
     BUILD,
     pytest("operator", "-q", *GROUPED, *ONE_MORE, "--durations=5", "-m", "contract or (faults and not sample)"),
-    pytest("trainer", "-v", *GROUPED, *ONE_MORE, "-m", "trainer"),
+    pytest("trainer", *TWO, "-m", "trainer"),
     SCENARIOS,
 )
 PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}

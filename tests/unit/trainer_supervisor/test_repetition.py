@@ -6,6 +6,7 @@ import traceback
 import types
 import typing
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 import pytest
@@ -35,8 +36,8 @@ def answer(ask: Callable[[Any], object], found: types.FunctionType) -> object:
 
 @pytest.mark.parametrize("name", ["signature", "getfullargspec"])
 def test_what_is_said_of_a_function_is_what_is_said_else(name):
-    asked = list(functions())
-    assert len(asked) > 1000
+    asked = list(islice(functions(), 3000))
+    assert len(asked) == 3000
     plain = [answer(getattr(inspect, name), found) for found in asked]
     with unrepeated():
         odd = [found for found, said in zip(asked, plain, strict=True) if answer(getattr(inspect, name), found) != said]

@@ -155,13 +155,14 @@ class Supervision:
 
     def _turn(self, now: float) -> None:
         self._pod.turned_at = now
-        self._read_link(now)
+        signals = [self._signals.popleft() for _ in range(len(self._signals))]
+        self._read_link(now)  # what was said before they came
         if self._standby:
             self._standby.hear()
         self._nursery.listen_now()
         self._nursery.reap()
-        while self._signals:
-            if self._signals.popleft() in {signal.SIGTERM, signal.SIGINT}:
+        for number in signals:
+            if number in {signal.SIGTERM, signal.SIGINT}:
                 self._leave(now)
         self._nursery.tend(now)
         for event in self._nursery.events():
