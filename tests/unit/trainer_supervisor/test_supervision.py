@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from dtj_trainer import link
-from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.nursery import Nursery
 from dtj_trainer.supervisor.place import read_place
@@ -40,10 +39,9 @@ def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(
     supervision = Supervision(Settings(), read_place({}, 9401), None, home)
     ours, theirs = link.pair()
     ours.setblocking(False)
-    child = Child(1, ours, 0, pid=trains.pid, released_at=time.monotonic())
-    supervision._pod.child = child
+    supervision._pod.child = Child(1, ours, 0, pid=trains.pid, released_at=time.monotonic())
     supervision._rendezvous.stand(Stage.RUNNING)
-    with ours, theirs:
+    with ours, theirs, supervision._wake, supervision._woken, supervision._selector:
         theirs.send(link.encode({"type": "hello", "managed": True}))
         supervision._signalled(signal.SIGTERM, None)
         supervision._turn(time.monotonic())
@@ -56,4 +54,5 @@ def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(
         supervision._turn(time.monotonic())
         home.meanwhile = lambda: None
         supervision._turn(time.monotonic())
-        assert not nursery.is_dead(trains.pid)
+    with pytest.raises(subprocess.TimeoutExpired):
+        trains.wait(0.2)
