@@ -120,6 +120,11 @@ def turn(request: pytest.FixtureRequest, turns: Turns) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if (
+            item.get_closest_marker("timeout") is None
+        ):  # waiting for a turn, or to be the last, is not the test's affair
+            item.add_marker(pytest.mark.timeout(300, func_only=True))
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
 
 

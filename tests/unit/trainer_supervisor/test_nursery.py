@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from dtj_trainer import link
-from dtj_trainer.supervisor.nursery import Nursery
+from dtj_trainer.supervisor.nursery import Died, Loaded, Nursery
 from dtj_trainer.supervisor.spawning import Spawned
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
@@ -41,6 +41,31 @@ def test_one_that_was_started_with_a_part_of_the_environment_tells_its_children_
     os.close(*descriptors)
     order = link.decode(packet)["order"]
     assert order == {"program": "x.py", "environment": {"TF_NUM_INTRAOP_THREADS": "2", "TF_CONFIG": "{}"}}
+
+
+def test_what_only_the_program_reads_may_differ_from_what_it_was_started_with(zygote, pair):
+    zygote = zygote._replace(environment={"PATH": "/bin", "DTJ_STALL_SECONDS": "60"})
+    home = Nursery({"PATH": "/bin", "DTJ_STALL_SECONDS": "60.0"}, zygote, preload=True)
+    assert home.control is pair[0]
+    assert home._untold == {"DTJ_STALL_SECONDS": "60.0"}
+
+
+def test_what_it_said_before_it_went_is_heard_though_it_had_not_heard_all(zygote, pair):
+    home = Nursery(ENVIRONMENT, zygote, preload=True)
+    pair[1].send(link.encode({"ready": 1.0}))
+    home.listen_now()
+    pair[1].send(link.encode({"exited": 7, "status": 0}))
+    home.retire()
+    pair[1].close()
+    os.kill(zygote.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, zygote.pid, os.WEXITED | os.WNOWAIT)
+    home.reap()
+    assert home.events() == [Loaded(1.0), Died(7, 0)]
+
+
+def test_one_that_imports_is_ended_at_once_when_it_is_not_needed_any_more(zygote):
+    Nursery(ENVIRONMENT, zygote, preload=True).retire()
+    assert os.waitstatus_to_exitcode(os.waitpid(zygote.pid, 0)[1]) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(("environment", "preload"), [({"PATH": "/usr/bin"}, True), (ENVIRONMENT, False)])

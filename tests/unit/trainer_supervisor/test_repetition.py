@@ -4,7 +4,6 @@ import inspect
 import sys
 import traceback
 import types
-import typing
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
@@ -51,13 +50,13 @@ def test_types_named_in_equal_strings_are_compiled_once(monkeypatch: pytest.Monk
         compiled.append(text)
         return compile(text, name, mode)
 
-    monkeypatch.setattr(typing, "compile", counting, raising=False)
+    monkeypatch.setattr(repetition, "compile", counting, raising=False)
     names = ("float32", "int64")
     plain = TypeVar("plain", *names).__constraints__
-    compiled.clear()
     with unrepeated():
         kinds = [TypeVar("kinds", *names).__constraints__ for _ in range(3)]
     assert kinds == [plain] * 3
+    assert kinds[0][0] is not kinds[1][0]  # each keeps what it turns out to name where it is asked
     assert tuple(compiled) == names
 
 
@@ -97,7 +96,7 @@ def test_a_stack_has_its_lines_when_they_are_asked_for():
 
 
 def test_afterwards_all_is_as_before():
-    before = [getattr(place, name) for place, name, _ in repetition.REPLACED]
+    before = [dict(vars(place)) for place, _, _ in repetition.REPLACED]
     with pytest.raises(ZeroDivisionError), unrepeated():
         _ = 1 / 0
-    assert [getattr(place, name) for place, name, _ in repetition.REPLACED] == before
+    assert [dict(vars(place)) for place, _, _ in repetition.REPLACED] == before

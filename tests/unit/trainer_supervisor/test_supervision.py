@@ -54,5 +54,6 @@ def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(
         supervision._turn(time.monotonic())
         home.meanwhile = lambda: None
         supervision._turn(time.monotonic())
+        assert "preempt" in link.decode(theirs.recv(link.PACKET_BYTES)).values()
     with pytest.raises(subprocess.TimeoutExpired):
         trains.wait(0.2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 
@@ -55,6 +56,7 @@ def supervise(invocation: Invocation, zygote: Spawned | None) -> Ending:
         program.check()
     preload = may_preload(settings.preload, program, place.strategy, os.environ)
     with closing(Nursery(child_environment(settings, place, os.environ), zygote, preload=preload)) as nursery:
+        nursery.tend(time.monotonic())  # TensorFlow is imported from now on
         supervision = Supervision(settings, place, program, nursery)
         supervision.heed_signals()
         Desk(settings.port, supervision.facts).open()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
@@ -72,7 +73,8 @@ class Departure:
                 child.say({"type": "preempt"})
                 self._kill_at = now + (MANAGED_GRACE if grace is None else grace)
             else:
-                os.kill(child.pid, signal.SIGTERM)
+                with suppress(ProcessLookupError):  # it has just ended, which will be told
+                    os.kill(child.pid, signal.SIGTERM)
                 self._kill_at = now + (SCRIPT_GRACE if grace is None else grace)
 
     def stopped(self, child: Child, *, managed: bool) -> None:

@@ -29,6 +29,8 @@ TRIES: Final = 3
 """After so many zygotes that never got ready, children are executed without one."""
 
 ORDER: Final = "DTJ_CHILD_ORDER"
+OURS: Final = "DTJ_"
+"""Variables that nothing reads while TensorFlow is imported begin so: a child may be told another value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class Nursery:
             if pid == 0:
                 return
             if pid == self._zygote:
+                self.listen_now()
                 self._zygote_died()
             else:
                 self._events.append(Died(pid, status))
@@ -159,12 +162,14 @@ class Nursery:
     def retire(self) -> None:
         """Let the zygote go: no child will be asked for any more. Those that are there stay."""
         self.preload = False
-        if self.control is not None:
+        if self._zygote is not None and not self.loaded:
+            os.kill(self._zygote, signal.SIGKILL)  # it has none, and would hear of it when it has imported all
+        elif self.control is not None:
             with suppress(OSError):
                 self.control.send(link.encode({"retire": True}), socket.MSG_NOSIGNAL)
 
     def close(self) -> None:
-        """Let the zygote go, with all its children."""
+        """Let the zygote go, with all children that it has."""
         self.forget()
         if self.control is not None:
             self.control.close()
@@ -174,14 +179,19 @@ class Nursery:
 
     def _readable(self) -> bool:
         assert self.control is not None
-        try:
-            return bool(self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-        except OSError:
-            return False
+        for _ in range(2):
+            try:
+                return bool(self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            except ConnectionResetError:
+                continue  # told once, before what it said, where it went without having heard all
+            except OSError:
+                return False
+        return False
 
     def _adopt(self, zygote: Spawned) -> None:
-        """Let this be the zygote, if one is wanted, and was started with nothing else than it is to have."""
-        if self.preload and zygote.environment.items() <= self._environment.items():
+        """Let this be the zygote, if one is wanted, and was started with nothing that it is not to have."""
+        wrong = [name for name, value in zygote.environment.items() if self._environment.get(name) != value]
+        if self.preload and all(name.startswith(OURS) for name in wrong):
             self._zygote, self.control, self.loaded = zygote.pid, zygote.control, False
             self._untold = dict(self._environment.items() - zygote.environment.items())
         else:

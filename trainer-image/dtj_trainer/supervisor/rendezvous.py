@@ -132,6 +132,10 @@ class Rendezvous:
         """My standby is of no use: I come back with a new process, in the same generation."""
         self._become(stage=Stage.LEAVING, standby=False)
 
+    def keep_no_standby(self) -> None:
+        """I am about to go: none is to be made that mine would have to meet."""
+        self._become(standby_port=0)
+
     @property
     def deserted(self) -> bool:
         """Whether I stand with a standby and a peer comes to my generation with a new process."""

@@ -7,6 +7,7 @@ registered with the source lines of who registers it. An import takes a quarter 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import traceback
@@ -17,7 +18,8 @@ from types import FrameType, FunctionType
 from typing import Any, Final
 
 REPLACED: Final = (
-    (typing, "_type_check", lambda: _once_a_string(vars(typing)["_type_check"])),
+    (typing, "compile", lambda: functools.cache(compile)),
+    (typing, "_type_check", lambda: _at_once(vars(typing)["_type_check"])),
     (inspect, "_signature_from_function", lambda: _once_a_function(vars(inspect)["_signature_from_function"])),
     (inspect, "getfullargspec", lambda: _read_from_code(inspect.getfullargspec)),
     (inspect.Parameter, "__init__", lambda: _unchecked(inspect.Parameter.__init__)),
@@ -28,31 +30,30 @@ REPLACED: Final = (
 
 @contextmanager
 def unrepeated() -> Iterator[None]:
-    """Herein equal strings are one type for `typing`, a function's signature is computed once, parameters are not
+    """Herein equal strings are compiled once for `typing`, a function's signature is computed once, parameters are not
     checked, and a stack's lines are read when they are asked for. All give what they gave; TensorFlow keeps
     `getfullargspec` as it finds it.
     """
-    before = [(place, name, getattr(place, name)) for place, name, _ in REPLACED]
+    before = [(place, name, vars(place).get(name)) for place, name, _ in REPLACED]
     for place, name, make in REPLACED:
         setattr(place, name, make())
     try:
         yield
     finally:
         for place, name, value in before:
-            setattr(place, name, value)
+            if value is None:
+                delattr(place, name)
+            else:
+                setattr(place, name, value)
 
 
-def _once_a_string(check: Callable[..., Any]) -> Callable[..., Any]:
-    known: dict[str, Any] = {}
+def _at_once(check: Callable[..., Any]) -> Callable[..., Any]:
+    def checking(kind: Any, message: str, *more: Any, **options: Any) -> Any:
+        if type(kind) is str and not more and not options:
+            return typing.ForwardRef(kind)  # what comes of it, without comparing it with what no string is
+        return check(kind, message, *more, **options)
 
-    def remembering(kind: Any, message: str, *more: Any, **options: Any) -> Any:
-        if type(kind) is not str or more or options:
-            return check(kind, message, *more, **options)
-        if kind not in known:
-            known[kind] = check(kind, message)
-        return known[kind]
-
-    return remembering
+    return checking
 
 
 def _once_a_function(signature: Callable[..., inspect.Signature]) -> Callable[..., inspect.Signature]:
@@ -110,8 +111,8 @@ def _unchecked(initialize: Callable[..., None]) -> Callable[..., None]:
     return accepting
 
 
-def _without_lines(frame: FrameType | None = None, limit: int | None = None) -> traceback.StackSummary:
-    frames = traceback.walk_stack(frame or sys._getframe(1))  # noqa: SLF001 - as extract_stack does
+def _without_lines(f: FrameType | None = None, limit: int | None = None) -> traceback.StackSummary:
+    frames = traceback.walk_stack(f or sys._getframe(1))  # noqa: SLF001 - as extract_stack does
     stack = traceback.StackSummary.extract(frames, limit=limit, lookup_lines=False)
     stack.reverse()
     return stack

@@ -48,8 +48,8 @@ class Standby:
         self._cluster = cluster
         self._cgroup = cgroup
         self.process: Child | None = None
-        self._peers: frozenset[str] = frozenset()
-        """Incarnations of the supervisors whose standbys it forms a cluster with."""
+        self._met: frozenset[tuple[str, int]] = frozenset()
+        """The standbys that it forms a cluster with."""
         self._due: float | None = None
         self._failures = 0
         self._dismissed = False
@@ -57,15 +57,15 @@ class Standby:
 
     def tend(self, now: float, trains: Child, rendezvous: Rendezvous, number: int, order: Mapping[str, Any]) -> bool:
         """Make one where it is time, and end one whose peers are no more; True if child `number` was asked for."""
-        peers = incarnations(rendezvous)
+        others = standbys(rendezvous)
         if self.process is not None:
-            if self._peers != peers:
+            if self._met != others:
                 self.dismiss()
             return False
         if self._due is None:
             self._due = now + AFTER_SECONDS
-        if self._peers != peers:
-            self._peers, self._failures = peers, 0
+        if self._met != others:
+            self._met, self._failures = others, 0
         if now < self._due or self._failures >= FAILURES or not self._in_time(rendezvous):
             return False
         if not self._room(trains):
@@ -125,7 +125,7 @@ class Standby:
     def take(self, rendezvous: Rendezvous) -> Child | None:
         """The process that takes over; None where it is not prepared, or was prepared with others."""
         found = self.process
-        if found is None or not found.prepared or self._dismissed or self._peers != incarnations(rendezvous):
+        if found is None or not found.prepared or self._dismissed or self._met != standbys(rendezvous):
             return None
         self.process, self._due = None, None
         mark(found.pid, self._mark)
@@ -154,9 +154,9 @@ def _other_ports(rendezvous: Rendezvous) -> dict[Task, int]:
     return {task: peer.standby_port for task, peer in rendezvous.company.items()}
 
 
-def incarnations(rendezvous: Rendezvous) -> frozenset[str]:
-    """Of the peers."""
-    return frozenset(peer.incarnation for peer in rendezvous.company.values())
+def standbys(rendezvous: Rendezvous) -> frozenset[tuple[str, int]]:
+    """Of the peers: a supervisor's incarnation, and the port of its standby."""
+    return frozenset((peer.incarnation, peer.standby_port) for peer in rendezvous.company.values())
 
 
 def possible(settings: Settings, place: Place, nursery: Nursery) -> bool:

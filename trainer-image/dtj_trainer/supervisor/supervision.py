@@ -184,6 +184,7 @@ class Supervision:
         self._departure.stop(self._pod.child, now)
         if self._departure.stopping:
             self._nursery.retire()
+            self._rendezvous.keep_no_standby()
             if self._standby:
                 self._standby.dismiss()
 
