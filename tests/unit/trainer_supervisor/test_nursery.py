@@ -57,9 +57,7 @@ def test_what_it_said_before_it_went_is_heard_though_it_had_not_heard_all(zygote
     pair[1].send(link.encode({"exited": 7, "status": 0}))
     home.retire()
     pair[1].close()
-    os.kill(zygote.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, zygote.pid, os.WEXITED | os.WNOWAIT)
-    home.reap()
+    home.listen_now()
     assert home.events() == [Loaded(1.0), Died(7, 0)]
 
 
