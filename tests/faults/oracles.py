@@ -79,6 +79,21 @@ def difference(wanted: Any, found: Any, path: str = "") -> list[str]:
     return []
 
 
+@dataclass(frozen=True, slots=True)
+class _Ahead:
+    """A pod that was created at a higher attempt than its job's status was known to tell."""
+
+    name: str
+    job: str
+    attempt: int
+    revision: int
+
+    def follows(self, commit: Commit) -> bool:
+        """Whether its job told that attempt before: a real server's watches of two kinds come in any order."""
+        job = commit.object
+        return job["metadata"]["uid"] == self.job and commit.revision < self.revision and _attempt(job) >= self.attempt
+
+
 @dataclass(slots=True)
 class Watchman:
     """Looks at every commit of one world."""
@@ -87,8 +102,9 @@ class Watchman:
     double_pods: list[str] = field(default_factory=list)
     charges_taken_back: list[str] = field(default_factory=list)
     successes_run_again: list[str] = field(default_factory=list)
-    laws_broken: list[str] = field(default_factory=list)
-    """What is never taken back was, or a pod was ahead of its job's status."""
+    taken_back: list[str] = field(default_factory=list)
+    """What is done or has ended was so no more."""
+    _ahead: list[_Ahead] = field(default_factory=list)
     _stop: Callable[[], None] = lambda: None
     _done: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -101,12 +117,20 @@ class Watchman:
         """All that was wrong."""
         return self.double_pods + self.charges_taken_back + self.successes_run_again + self.laws_broken
 
+    @property
+    def laws_broken(self) -> list[str]:
+        """What is never taken back was, or a pod was ahead of its job's status."""
+        told = "was created at attempt {} before that stood in status"
+        return self.taken_back + [f"{pod.name} {told.format(pod.attempt)}" for pod in self._ahead]
+
     def _look(self, commit: Commit) -> None:
         if commit.kind.plural == "pods" and commit.happening == Happening.ADDED:
             self._look_at_slot(commit.object)
-            self._look_at_attempt(commit.object)
+            self._look_at_attempt(commit)
         if commit.kind.plural == "pods" and commit.object["status"].get("phase") == "Succeeded":
             self._done.add((*_slot(commit.object), _label(commit.object, "job-uid")))
+        if commit.kind.plural == "distributedtrainingjobs":
+            self._ahead = [pod for pod in self._ahead if not pod.follows(commit)]
         if commit.kind.plural == "distributedtrainingjobs" and commit.happening == Happening.MODIFIED:
             self._look_at_counts(commit.previous or {}, commit.object)
             self._look_at_the_end(commit.previous or {}, commit.object)
@@ -130,22 +154,21 @@ class Watchman:
             f"{name} went from {was} to {after[name]}" for name, was in before.items() if after[name] < was
         ]
 
-    def _look_at_attempt(self, pod: Object) -> None:
+    def _look_at_attempt(self, commit: Commit) -> None:
+        pod = commit.object
+        name, uid, attempt = pod["metadata"]["name"], _label(pod, "job-uid"), int(_label(pod, "attempt"))
         job = self.world.server.get("distributedtrainingjobs", pod["metadata"]["namespace"], _label(pod, "job-name"))
-        if job is None or job["metadata"]["uid"] != _label(pod, "job-uid"):
-            return
-        name, attempt = pod["metadata"]["name"], int(_label(pod, "attempt"))
-        if attempt > (job.get("status") or {}).get("attempt", -1):
-            self.laws_broken.append(f"{name} was created at attempt {attempt} before that stood in status")
+        if job is not None and job["metadata"]["uid"] == uid and attempt > _attempt(job):
+            self._ahead.append(_Ahead(name, uid, attempt, commit.revision))
 
     def _look_at_the_end(self, old: Object, new: Object) -> None:
         before, after = old.get("status") or {}, new.get("status") or {}
         name = new["metadata"]["name"]
         for role, indexes in (before.get("completed") or {}).items():
             if not set(indexes) <= set((after.get("completed") or {}).get(role) or ()):
-                self.laws_broken.append(f"{name}: completed {role} {indexes} became {after.get('completed')}")
+                self.taken_back.append(f"{name}: completed {role} {indexes} became {after.get('completed')}")
         if _end(before) and _end(before) != _end(after):
-            self.laws_broken.append(f"{name} had ended as {_end(before)}, now it has as {_end(after)}")
+            self.taken_back.append(f"{name} had ended as {_end(before)}, now it has as {_end(after)}")
 
 
 def _end(status: Object) -> list[object]:
@@ -153,6 +176,10 @@ def _end(status: Object) -> list[object]:
     kinds = [one["type"] for one in status.get("conditions") or () if one["status"] == "True"]
     ends: list[object] = [kind for kind in kinds if kind in {"Succeeded", "Failed"}]
     return [*ends, status.get("completionTime")] if ends else []
+
+
+def _attempt(job: Object) -> int:
+    return int((job.get("status") or {}).get("attempt", -1))
 
 
 def _counts(job: Object) -> dict[str, int]:

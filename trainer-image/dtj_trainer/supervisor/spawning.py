@@ -51,8 +51,8 @@ def begin(environment: Mapping[str, str]) -> Spawned | None:
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment, with what has to be there from a process's start, unless it says otherwise."""
-    there = {} if tpu_there(environment) else WITHOUT_CHIPS
-    return {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **there, **environment}
+    libtpu = {} if tpu_there(environment) else WITHOUT_CHIPS
+    return {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **libtpu, **environment}
 
 
 def spawn(environment: Mapping[str, str]) -> Spawned:

@@ -43,7 +43,7 @@ def main() -> None:
             os.read(wake, 4096)
             _reap(control, children)
         if control in readable:
-            packet, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 1)
+            packet, descriptors = _hear(control)
             if not packet:
                 _take_along(children)
             order = decode(packet)
@@ -83,6 +83,15 @@ def _reap(control: socket.socket, children: set[int]) -> None:
             return
         children.discard(pid)
         _say(control, {"exited": pid, "status": status})
+
+
+def _hear(control: socket.socket) -> tuple[bytes, list[int]]:
+    """An order, and what came with it. Nothing once the supervisor is gone."""
+    try:
+        packet, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 1)
+    except ConnectionResetError:  # it went without having heard all that was said to it
+        return b"", []
+    return packet, descriptors
 
 
 def _take_along(children: set[int]) -> None:
