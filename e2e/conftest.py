@@ -21,7 +21,7 @@ import pytest
 from e2e import chart
 from e2e.api import Api
 from e2e.cluster import Cluster, ClusterError, providers
-from e2e.cluster.images import build_images
+from e2e.cluster.images import built, named
 from e2e.scenarios.ground import Ground, Place
 
 CLUSTER = "dtj"
@@ -71,21 +71,21 @@ def ground(ours: Path, turns: Turns) -> Iterator[Ground]:
     """Two nodes, both images, the chart installed by helm: by the process that needs it first. It also takes all that
     down, when no other uses it any more.
     """
-    images = build_images()
     provider = os.environ.get("DTJ_E2E_PROVIDER", "embedded")
+    pulled = [os.environ.get(name) for name in ("DTJ_OPERATOR_IMAGE", "DTJ_TRAINER_IMAGE")]
+    images = named(*pulled) if provider == "existing" else built()
     with ExitStack() as stack, locked(ours / "users.lock", fcntl.LOCK_SH):
         with locked(ours / "ground.lock", fcntl.LOCK_EX):
             if (ours / "ground").exists():
                 cluster = providers.attach(provider, CLUSTER)
             else:
                 running = runs_already(provider)
-                archives = {image.ref: image.archive for image in images.values()}
-                cluster = providers.up(provider, CLUSTER, nodes=2, images=archives)
+                cluster = providers.up(provider, CLUSTER, nodes=2, images=images.archives)
                 if not running and not os.environ.get("DTJ_E2E_KEEP"):
                     stack.enter_context(taken_down(cluster, ours))
-                chart.install(cluster, images["dtj-operator"].ref)
+                chart.install(cluster, images.operator)
                 (ours / "ground").touch()
-        yield Ground(cluster, Api(cluster.kubeconfig), images["dtj-trainer"].ref)
+        yield Ground(cluster, Api(cluster.kubeconfig), images.trainer)
         turns.leave()  # who has it still needs the cluster
 
 

@@ -39,11 +39,10 @@ SETTLED_STEPS = 60
 def two_nodes() -> Iterator[Ground]:
     """A cluster of its own with the operator installed."""
     images = ahead.images_and(*binaries.CLUSTER, "helm")
-    archives = {image.ref: image.archive for image in images.values()}
-    made = providers.up("embedded", "wayback", nodes=2, images=archives)
+    made = providers.up("embedded", "wayback", nodes=2, images=images.archives)
     try:
-        chart.install(made, images["dtj-operator"].ref)
-        yield Ground(made, Api(made.kubeconfig), images["dtj-trainer"].ref)
+        chart.install(made, images.operator)
+        yield Ground(made, Api(made.kubeconfig), images.trainer)
     finally:
         made.down()
 

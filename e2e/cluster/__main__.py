@@ -36,14 +36,16 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "up":
             if options.provider == "embedded" and (problem := prerequisites.unfit()):
                 raise ClusterError(problem)
-            built = ahead.images_and(*binaries.CLUSTER).values() if options.images else ()
+            if options.provider == "existing" and options.images:
+                raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
+            archives = ahead.images_and(*binaries.CLUSTER).archives if options.images else {}
             providers.up(
                 options.provider,
                 options.name,
                 nodes=options.nodes,
                 port=options.port,
                 kubeconfig=options.kubeconfig,
-                images={image.ref: image.archive for image in built},
+                images=archives,
             )
         case "down":
             _down(options)

@@ -7,19 +7,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO
 
 from e2e.cluster import images, paths
-from e2e.cluster.images import Image
+from e2e.cluster.images import Images
 from e2e.cluster.progress import tell
 
 
-def images_and(*programs: str) -> Mapping[str, Image]:
-    """Both images by name; the named programs are built meanwhile."""
+def images_and(*programs: str) -> Images:
+    """Both images; the named programs are built meanwhile."""
     with building(*programs):
-        return images.build_images()
+        return images.built()
 
 
 def building(*names: str) -> AbstractContextManager[None]:

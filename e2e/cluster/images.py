@@ -14,7 +14,7 @@ import json
 import sys
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e.cluster import image_builders, locks, paths
@@ -46,6 +46,16 @@ class Image:
     digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What a cluster runs of ours, by the names that its nodes know."""
+
+    operator: str
+    trainer: str
+    archives: Mapping[str, Path] = field(default_factory=dict)
+    """By name, what is to be loaded into the nodes first."""
+
+
 SOURCES = (
     Source("dtj-operator", "operator/Dockerfile", ("requirements/operator.txt", "operator/dtj_operator")),
     Source(
@@ -74,6 +84,30 @@ def content_hash(source: Source, checkout: Path, base: str) -> str:
         content = hashlib.sha256(file.read_bytes()).hexdigest()
         total.update(f"\n{file.relative_to(checkout)} {executable} {content}".encode())
     return total.hexdigest()[:12]
+
+
+def built() -> Images:
+    """Both images of this checkout."""
+    made = build_images()
+    archives = {image.ref: image.archive for image in made.values()}
+    return Images(made["dtj-operator"].ref, made["dtj-trainer"].ref, archives)
+
+
+def named(operator: str | None, trainer: str | None) -> Images:
+    """Images that the nodes pull by themselves, as those of a cluster elsewhere do.
+
+    Raises ClusterError, one sentence, where one of them has no name or no tag.
+    """
+    for option, name in (("--operator-image", operator), ("--trainer-image", trainer)):
+        if not name:
+            variable = f"DTJ_{option[2:].replace('-', '_').upper()}"
+            raise ClusterError(
+                f"{option} is missing: nodes of an existing cluster pull images from a registry; push both "
+                f"(docs/getting-started.md) and name this one with {option} REPOSITORY:TAG or {variable}."
+            )
+        if ":" not in name.rpartition("/")[2]:
+            raise ClusterError(f"{option} {name} has no tag: write {name}:TAG.")
+    return Images(str(operator), str(trainer))
 
 
 def build_images(

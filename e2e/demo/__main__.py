@@ -12,6 +12,7 @@ from rich.console import Console
 
 from e2e.api import Api, Refused
 from e2e.cluster import Cluster, ClusterError, ahead, binaries, prerequisites, providers
+from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import story
 from e2e.demo.screen import screen
@@ -24,6 +25,12 @@ RESULTS = Path(os.environ.get("DTJ_RESULTS") or Path(__file__).resolve().parent.
 REPORT = RESULTS / "demo.json"
 PICTURE = RESULTS / "demo-loss.png"
 CLUSTER = "dtj"
+FAREWELL = {
+    "embedded": "make cluster-down",
+    "kind": 'make cluster-down CLUSTER_ARGS="--provider kind"',
+    "existing": f"kubectl delete namespace {story.NAMESPACE}",
+}
+"""What takes away what the demo left."""
 
 
 def options(arguments: list[str] | None) -> argparse.Namespace:
@@ -39,7 +46,16 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--provider", choices=("embedded", "kind", "existing"), default="embedded", help="which cluster"
     )
+    for image in ("operator", "trainer"):
+        parser.add_argument(
+            f"--{image}-image",
+            metavar="IMAGE",
+            default=os.environ.get(f"DTJ_{image.upper()}_IMAGE"),
+            help=f"with --provider existing: the {image}'s image, where its nodes can pull it",
+        )
     chosen = parser.parse_args(arguments)
+    if chosen.provider == "existing" and chosen.remove:
+        parser.error("--remove: a cluster that ran before is not taken down")
     if chosen.workers not in {1, 2, 3, 4, 5, 6, 8}:
         parser.error(
             f"--workers {chosen.workers}: the example's batch of 120 splits over 1, 2, 3, 4, 5, 6 or 8 workers"
@@ -83,15 +99,14 @@ class Demo:
         chosen = self._chosen
         if chosen.provider == "embedded" and (problem := prerequisites.unfit()):
             raise ClusterError(problem)
-        images = ahead.images_and(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm")
+        images = self._images()
         bringing_up = time.monotonic()
-        archives = {image.ref: image.archive for image in images.values()}
         nodes = max(2, chosen.workers)
-        cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=archives)
+        cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        story.prepare(cluster, api, images["dtj-operator"].ref)
-        variation = Variation(images["dtj-trainer"].ref, workers=chosen.workers, epochs=chosen.epochs)
+        story.prepare(cluster, api, images.operator)
+        variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)
         job = story.start(api, variation)
         self._ending = Ending("Pending", expected_steps=variation.expected_steps)
         with Watcher(api, story.NAMESPACE, job.name) as watcher:
@@ -100,6 +115,14 @@ class Demo:
             story.picture(PICTURE, watcher, self._ending)
         story.judge(self._ending)
         self._console.print(self._closing(cluster), markup=False, soft_wrap=True)
+
+    def _images(self) -> Images:
+        chosen = self._chosen
+        if chosen.provider == "existing":
+            images = named(chosen.operator_image, chosen.trainer_image)
+            binaries.ensure("helm")
+            return images
+        return ahead.images_and(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm")
 
     def close(self) -> None:
         """Write the figures, whatever they are; take the cluster down where that was asked for."""
@@ -133,7 +156,7 @@ class Demo:
                 f"    kubectl -n {story.NAMESPACE} get dtj -o wide",
                 f"    kubectl -n {story.NAMESPACE} describe dtj digits",
                 f"    kubectl -n {story.NAMESPACE} logs digits-worker-0",
-                "    make cluster-down",
+                f"    {FAREWELL[self._chosen.provider]}",
             ]
         return "\n".join(lines)
 

@@ -28,7 +28,7 @@ def test_images_are_built_beside_the_programs(monkeypatch: pytest.MonkeyPatch):
         said.append("end")
 
     monkeypatch.setattr(ahead, "building", building)
-    monkeypatch.setattr(images, "build_images", lambda: said.append("images"))
+    monkeypatch.setattr(images, "built", lambda: said.append("images"))
     monkeypatch.setattr(command, "binaries", SimpleNamespace(ensure=lambda *names: said.append(f"have {names[0]}")))
     assert command.main(["build", "--images", "etcd"]) == 0
     assert said == ["begin etcd", "images", "end", "have etcd"]

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from e2e.cluster import __main__, embedded, kind, locks, paths, prerequisites, providers, record
+from e2e.cluster import __main__, embedded, images, kind, locks, paths, prerequisites, providers, record
 from e2e.cluster.interface import ClusterError
+from e2e.demo import __main__ as demo
 
 
 def test_without_root_the_embedded_cluster_says_so(monkeypatch):
@@ -89,3 +90,18 @@ def test_what_down_cannot_remove_is_named(monkeypatch, tmp_path, capsys):
     (tmp_path / "broken").touch()
     assert __main__.main(["down", "--name", "broken"]) == 1
     assert f"{tmp_path}/broken cannot be removed ({tmp_path}/broken: Not a directory)" in capsys.readouterr().err
+
+
+def test_images_that_nodes_are_to_pull_have_names(monkeypatch, capsys):
+    monkeypatch.delenv("DTJ_TRAINER_IMAGE", raising=False)
+    assert demo.main(["--provider", "existing", "--operator-image", "team/dtj-operator:1"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--trainer-image is missing" in said
+    assert "DTJ_TRAINER_IMAGE" in said
+    with pytest.raises(ClusterError, match="--operator-image host:5000/dtj-operator has no tag"):
+        images.named("host:5000/dtj-operator", "team/dtj-trainer:1")
+
+
+def test_images_are_not_built_for_a_cluster_that_they_cannot_be_loaded_into(capsys):
+    assert __main__.main(["up", "--provider", "existing", "--images"]) == 1
+    assert "--images loads them into a cluster on this machine" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor.program import Program
 
 USAGE: Final = "dtj-run [flags] [--] PROGRAM [ARGS…]   or   dtj-run [flags] -m MODULE [ARGS…]"
+EPILOG: Final = "Each flag is an environment variable too (DTJ_STALL_SECONDS for --stall-seconds); the flag wins."
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "stall_seconds": (_number, "S", "time without a step that is a stall (default 10 x median + 30)"),
     "save_seconds": (_number, "S", "how long one checkpoint, or the export, may take (default 900)"),
     "start_seconds": (_number, "S", "how long to wait for the peers (default 900)"),
-    "heartbeat_seconds": (_number, "S", "heartbeat of TensorFlow's coordination service (default 3)"),
+    "heartbeat_seconds": (_number, "S", "how long a frozen peer may be silent (default 3)"),
     "port": (_port, "PORT", "HTTP port (default 9401)"),
     "memory_growth": (_flag, "", "let GPU memory grow instead of taking all of it"),
     "gpu_memory_limit_mb": (_positive, "MB", "GPU memory cap"),
@@ -129,7 +130,7 @@ _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "standby": (_auto, "auto|off", "keep a second process ready to take over, where there is memory for it"),
     "gpus": (_count, "N", "GPUs that must be there"),
     "deterministic": (_flag, "", "op determinism and pinned threads"),
-    "grace_seconds": (_number, "S", "time to save after SIGTERM"),
+    "grace_seconds": (_number, "S", "time to save after SIGTERM (default 25, or 5 for a program that does not use us)"),
     "termination_log": (Path, "FILE", "where the termination message goes"),
 }
 
@@ -144,7 +145,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
 
     Raises PreflightFailed for a wrong flag or variable.
     """
-    parser = _Parser(prog="dtj-run", usage=USAGE, allow_abbrev=False)
+    parser = _Parser(prog="dtj-run", usage=USAGE, epilog=EPILOG, allow_abbrev=False)
     for name, (_reader, metavar, text) in _READERS.items():
         option = f"--{name.replace('_', '-')}"
         if metavar:

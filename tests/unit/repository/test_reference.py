@@ -1,0 +1,58 @@
+"""docs/reference has every field of a job and every argument of the library, and no others."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dtj_operator.api.crd import crd
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+PAGES = CHECKOUT / "docs" / "reference"
+PUBLIC = CHECKOUT / "trainer-image" / "dtj_trainer"
+
+
+def leaves(value: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Values by the names that lead to them, without the roles' own."""
+    if isinstance(value, list):
+        value = value[0] if value and isinstance(value[0], dict) else value
+    if not isinstance(value, dict) or not value or place[-1:] == ("template",):
+        return {place: value}
+    return {path: leaf for name, below in value.items() for path, leaf in leaves(below, (*place, name)).items()}
+
+
+def fields(schema: dict[str, Any], place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Defaults by the names that lead to them; None where there is none."""
+    schema = schema.get("items", schema)
+    inner = schema.get("properties") or {"worker": below for below in (schema.get("additionalProperties"),) if below}
+    if not inner or place[-1:] == ("template",):
+        return {place: schema.get("default")}
+    return {path: leaf for name, below in inner.items() for path, leaf in fields(below, (*place, name)).items()}
+
+
+def test_the_page_of_a_job_has_every_field_with_its_default():
+    found = re.search(r"```yaml\n(.*?)```", (PAGES / "job.md").read_text(), re.DOTALL)
+    assert found is not None
+    every = re.sub(r"^( *)# ((?:  )?\w+:)", r"\1\2", found[1], flags=re.MULTILINE)
+    shown = leaves(yaml.safe_load(every)["spec"])
+    schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    wanted = fields(schema)
+    assert shown.keys() == wanted.keys()
+    otherwise = [path for path, default in wanted.items() if default and shown[path] != default]
+    assert otherwise == [("replicaSpecs", "worker", "replicas")]
+
+
+@pytest.mark.parametrize("function", ["fit", "train"])
+def test_the_page_of_the_library_has_every_argument(function: str):
+    both, alone = (PAGES / "python.md").read_text().split("`dtj.fit` alone has")
+    tree = ast.parse((PUBLIC / "loop" / f"{function}.py").read_text())
+    (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
+    wanted = {argument.arg for argument in found.args.args + found.args.kwonlyargs}
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", both + alone * (function == "fit"), re.MULTILINE)
+    written = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert written == wanted - {"model", "train_step", "state", "data", "validation_step"}
