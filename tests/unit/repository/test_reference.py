@@ -29,7 +29,8 @@ def leaves(value: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
 def fields(schema: dict[str, Any], place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
     """Defaults by the names that lead to them; None where there is none."""
     schema = schema.get("items", schema)
-    inner = schema.get("properties") or {"worker": below for below in (schema.get("additionalProperties"),) if below}
+    roles = {"worker": schema["additionalProperties"]} if "additionalProperties" in schema else {}
+    inner = schema.get("properties", roles)
     if not inner or place[-1:] == ("template",):
         return {place: schema.get("default")}
     return {path: leaf for name, below in inner.items() for path, leaf in fields(below, (*place, name)).items()}
