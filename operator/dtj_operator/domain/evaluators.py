@@ -74,8 +74,12 @@ def _act_when_due(draft: Draft, slot: Slot) -> None:
     known = draft.evaluators.get(slot.index)
     if known is None or known.due is None:
         return
-    if draft.now < known.due:
-        draft.check_at(known.due)
+    backoff = draft.spec.failure_policy.backoff
+    longest = delay(backoff.initial_seconds, backoff.max_seconds, max(0, known.consecutive - 1))
+    due = min(known.due, draft.now + longest)  # the clock may have been set back
+    if draft.now < due:
+        draft.evaluators[slot.index] = known.model_copy(update={"due": due})
+        draft.check_at(due)
         return
     draft.evaluators[slot.index] = known.model_copy(update={"due": None})
     draft.renew(slot)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.domain.plan import CreatePod, CreateService
-from dtj_operator.domain.troubles import retry_time
+from dtj_operator.domain.troubles import too_early
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -21,7 +21,7 @@ def membership(draft: Draft) -> None:
     """Bring pods and service to what the slot records ask for."""
     service_stands = _service(draft)
     for trouble in draft.snapshot.troubles:
-        if draft.now < trouble.retry_at:
+        if trouble.rests(draft.now):
             draft.check_at(trouble.retry_at)
     for pod in draft.strays:
         draft.remove(pod)
@@ -66,5 +66,4 @@ def _service(draft: Draft) -> bool:
 
 def _may_try(draft: Draft, target: str) -> bool:
     """Whether no refusal stands in the way of that creation by now."""
-    again = retry_time(draft.snapshot.troubles, target, draft.job.generation)
-    return again is None or draft.now >= again
+    return not too_early(draft.snapshot.troubles, target, draft.job.generation, draft.now)

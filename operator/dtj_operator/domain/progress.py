@@ -25,7 +25,7 @@ def reported(draft: Draft) -> None:
     latest, known = draft.snapshot.progress, draft.progress
     if latest is None or latest.updated_at is None:
         return
-    if known and known.updated_at and latest.updated_at < known.updated_at + EVERY:
+    if known and known.updated_at and known.updated_at <= draft.now and latest.updated_at < known.updated_at + EVERY:
         return
     draft.progress = latest
 

@@ -125,6 +125,10 @@ class Trouble:
     generation: int
     """Generation of the job at that time; a newer spec is tried at once."""
 
+    def rests(self, now: datetime) -> bool:
+        """Whether it is too early to try again. A clock that was set back does not make it wait for the difference."""
+        return now < self.retry_at <= now + self.pause
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:

@@ -72,14 +72,14 @@ def refused(
     return Trouble(kind, target, message, before.since, pause, now + pause, generation)
 
 
-def retry_time(troubles: Iterable[Trouble], target: str, generation: int) -> datetime | None:
-    """When that object may be created at the earliest; None: at once. A new generation may try at once."""
-    concerning = (
-        trouble.retry_at
+def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: datetime) -> bool:
+    """Whether that object may not be created yet. A new generation may try at once."""
+    return any(
+        trouble.generation == generation
+        and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
+        and trouble.rests(now)
         for trouble in troubles
-        if trouble.generation == generation and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
     )
-    return max(concerning, default=None)
 
 
 def unanswered(draft: Draft, reason: str) -> bool:

@@ -15,7 +15,7 @@ from dtj_operator.build.pod import build_pod
 from dtj_operator.build.service import build_service
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
 from dtj_operator.domain.snapshot import TroubleKind
-from dtj_operator.domain.troubles import retry_time
+from dtj_operator.domain.troubles import too_early
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.runtime.mergepatch import difference
@@ -152,8 +152,7 @@ class Executor:
                 self._made[key] = (known.uid, {**self.made(key, known.uid), name: action.attempt})
             else:
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals.
-                again = retry_time(self._ledger.of(key, known.uid), "", known.generation)
-                refused = again is not None and self._clock.now() < again
+                refused = too_early(self._ledger.of(key, known.uid), "", known.generation, self._clock.now())
             return True
 
         return await _each(pods, create)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
-from dtj_operator.domain.troubles import refused, retry_time
+from dtj_operator.domain.troubles import refused, too_early
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -70,7 +70,7 @@ class Ledger:
         over = [
             trouble.target
             for trouble in troubles
-            if trouble.target not in wanted and now >= (retry_time(troubles, trouble.target, trouble.generation) or now)
+            if trouble.target not in wanted and not too_early(troubles, trouble.target, trouble.generation, now)
         ]
         for target in over:
             self.clear(key, uid, target)

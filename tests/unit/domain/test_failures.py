@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dtj_operator.api.names import Cause
 from dtj_operator.api.status import LastIncident, Restarts
+from dtj_operator.domain.decide import decide
 from dtj_operator.domain.plan import DeletePod
+from dtj_operator.domain.progress import read_progress
+from dtj_operator.domain.snapshot import TroubleKind
 from tests.support.world import (
     Change,
     World,
@@ -535,3 +539,27 @@ def test_the_first_matching_rule_wins_and_roles_restrict_it():
     world = job(worker=2).spec(**given).running().pod("worker", 1, failed(1)).settle().later(1).settle()
     assert world.status.phase == "Restarting"
     assert world.status.restarts.charged == 0
+
+
+def test_a_clock_that_was_set_back_keeps_no_evaluator_waiting():
+    world = job(worker=1, evaluator=1).running().pod("evaluator", 0, failed(1)).settle()
+    world.later(-3600).settle()
+    assert world.later(2).act().creates == ["train-evaluator-0"]
+
+
+def test_a_clock_that_was_set_back_keeps_no_refused_pod_waiting():
+    world = job(worker=2)
+    world.act()
+    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    assert world.later(-3600).act().creates == ["train-worker-1"]
+
+
+def test_a_clock_that_was_set_back_keeps_no_progress_waiting():
+    world = job(worker=1).running()
+
+    for step in (1, 2):
+        latest = read_progress({"step": step}, world.now)
+        world.apply(decide(replace(world.snapshot(), progress=latest), world.now))
+        world.later(-3600)
+        assert world.status.progress is not None
+        assert world.status.progress.step == step

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
-from dtj_operator.domain.troubles import refused, retry_time
+from dtj_operator.domain.troubles import refused, too_early
 from tests.support.world import NOW, job
 
 
-def seconds(trouble: Trouble, target: str, generation: int = 1) -> float | None:
-    again = retry_time([trouble], target, generation)
-    return (again - NOW).total_seconds() if again else None
+def early(trouble: Trouble, target: str, generation: int = 1, *, after: float = 0) -> bool:
+    return too_early([trouble], target, generation, NOW + timedelta(seconds=after))
 
 
 def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
@@ -30,13 +29,14 @@ def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
 
 def test_an_invalid_template_is_tried_again_after_60_seconds_or_at_once_on_a_new_generation():
     trouble = refused(TroubleKind.INVALID, "p", "no", generation=1, now=NOW)
-    assert seconds(trouble, "p") == 60
-    assert seconds(trouble, "p", generation=2) is None
+    assert early(trouble, "p", after=59)
+    assert not early(trouble, "p", after=60)
+    assert not early(trouble, "p", generation=2)
 
 
 def test_a_used_up_quota_stops_the_peers_but_a_taken_name_does_not():
-    assert seconds(refused(TroubleKind.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q") == 5
-    assert seconds(refused(TroubleKind.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q") is None
+    assert early(refused(TroubleKind.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q")
+    assert not early(refused(TroubleKind.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q")
 
 
 def test_a_second_refusal_makes_the_plan_wait_twice_as_long():

@@ -1,8 +1,13 @@
 """A folder behind a URI behaves as one on a disk: whole files, in order, and nothing from those who were replaced."""
 
+import errno
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from dtj_trainer.errors import Fenced, PreflightFailed
+from dtj_trainer.errors import Fenced, PeerLost, PreflightFailed
+from dtj_trainer.state import local_folder
 from dtj_trainer.state.folder import Folder, folder, read_json, write_json
 from dtj_trainer.state.markers import Done, Owner, finished
 
@@ -63,3 +68,40 @@ def test_a_uri_without_a_driver_is_one_sentence():
         folder("abfs://bucket/job")
     with pytest.raises(PreflightFailed, match="is no place for checkpoints"):
         folder("nowhere://bucket/job")
+
+
+def test_a_file_that_is_there_and_cannot_be_read_is_not_one_that_is_not_there(tmp_path, monkeypatch):
+    """Else a job whose volume fails for a moment begins at step 0, and its next saves remove what it had."""
+    monkeypatch.setattr(local_folder, "READ_SECONDS", 0.0)
+    (tmp_path / "checkpoint").symlink_to("checkpoint")  # reading it fails with ELOOP, as a volume may with EIO
+    with pytest.raises(PeerLost, match="checkpoint cannot be read"):
+        folder(str(tmp_path)).read("checkpoint")
+
+
+def test_what_can_be_read_the_next_time_is_read(tmp_path, monkeypatch):
+    failures = [OSError(errno.ESTALE, "Stale file handle")]
+    read = Path.read_text
+
+    def sometimes(path: Path, **how: Any) -> str:
+        if failures:
+            raise failures.pop()
+        return read(path, **how)
+
+    (tmp_path / "checkpoint").write_text("it")
+    monkeypatch.setattr(local_folder, "READ_SECONDS", 0.0)
+    monkeypatch.setattr(Path, "read_text", sometimes)
+    assert folder(str(tmp_path)).read("checkpoint") == "it"
+
+
+def test_an_owner_whose_note_cannot_be_read_is_not_replaced_and_does_not_go_on(tmp_path, monkeypatch):
+    place = folder(str(tmp_path))
+    old, new = Owner(place, "u", 1), Owner(place, "u", 2)
+    old.claim()
+    new.claim()
+    (tmp_path / "owner.json").unlink()
+    (tmp_path / "owner.json").symlink_to("owner.json")
+    monkeypatch.setattr(local_folder, "READ_SECONDS", 0.0)
+    with pytest.raises(PeerLost):
+        old.check()
+    with pytest.raises(PeerLost):
+        old.claim()

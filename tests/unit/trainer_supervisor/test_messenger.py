@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from dtj_trainer.cluster.tf_config import Task, TfConfig
+from dtj_trainer.supervisor import messenger as messenger_module
 from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.messenger import Answer, Messenger
-from dtj_trainer.supervisor.rendezvous import Identity
+from dtj_trainer.supervisor.rendezvous import Identity, Refusal
 from tests.support.ports import free_port
 from tests.trainer.supervisor.conftest import until
 
@@ -97,3 +98,14 @@ def test_a_cluster_on_other_hosts_keeps_its_ports():
     assert moved.cluster == {"worker": ("a:1", "10.0.0.7:2", "[fd00::7]:3")}
     assert moved.endpoint(Task("worker", 2)) == ("fd00::7", 3)
     assert config.on({}) == config
+
+
+def test_a_peer_whose_name_leads_to_another_job_is_asked_where_it_calls_from(monkeypatch):
+    def call(task: Task, host: str, _port: int, _wire: bytes) -> Answer:
+        return Answer(task, identity(1)) if host == "10.0.0.9" else Answer(task, None, refusal=Refusal.OTHER_JOB)
+
+    monkeypatch.setattr(messenger_module, "call", call)
+    messenger = Messenger({PEER: ("name", 9401)}, lambda _: None)
+    messenger.called(PEER, "10.0.0.9")
+    assert messenger._ask(PEER, b"{}").identity == identity(1)
+    assert messenger.hosts() == {PEER: "10.0.0.9"}

@@ -1,17 +1,21 @@
 """The supervisor's loop: what it knows when it acts."""
 
+import json
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from dtj_trainer import link
+from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor.life import Child
+from dtj_trainer.supervisor.messenger import Answer
 from dtj_trainer.supervisor.nursery import Nursery
 from dtj_trainer.supervisor.place import read_place
-from dtj_trainer.supervisor.rendezvous import Stage
+from dtj_trainer.supervisor.rendezvous import Refusal, Stage
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.supervision import Supervision
 
@@ -57,3 +61,31 @@ def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(
         assert "preempt" in link.decode(theirs.recv(link.PACKET_BYTES)).values()
     with pytest.raises(subprocess.TimeoutExpired):
         trains.wait(0.2)
+
+
+class Waiting(Supervision):
+    """Worker 1 of two, whose child waits to be let go."""
+
+    def __init__(self) -> None:
+        config = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
+        place = read_place({"TF_CONFIG": json.dumps(config), "DTJ_UID": "ours"}, 9401)
+        super().__init__(Settings(standby="off"), place, None, Interrupted())
+        ours, self.theirs = link.pair()
+        ours.setblocking(False)
+        self._pod.child = Child(1, ours, 0)
+        self._rendezvous.follow()
+        self._rendezvous.park(standby=False)
+
+
+def test_nobody_is_let_go_into_a_cluster_where_another_job_answers_to_the_name_of_a_peer():
+    """The leader's pod is new: it calls, but name servers still say where the old one was, which is another job's."""
+    supervision = Waiting()
+    me, leader = supervision._rendezvous.me, Task("worker", 0)
+    new = replace(me, index=0, incarnation="new")
+    with supervision._pod.children()[0].sock, supervision.theirs, supervision._wake, supervision._woken:
+        with supervision._selector:
+            assert supervision.facts.meet(new, "10.0.0.9") is None
+            supervision._answered(Answer(leader, None, refusal=Refusal.OTHER_JOB))
+            supervision._turn(time.monotonic())
+            assert supervision._pod.child is not None
+            assert not supervision._pod.child.released

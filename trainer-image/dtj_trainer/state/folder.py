@@ -49,7 +49,11 @@ class Folder(Protocol):
         """What is in it now, as the server tells it; nothing where there is no such folder."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None where there is none."""
+        """The text of a file; None where there is none.
+
+        Raises:
+            PeerLost: nobody can tell; the volume or the service fails.
+        """
 
     def aside(self, label: str) -> AbstractContextManager[Aside]: ...
 

@@ -3,11 +3,16 @@
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dtj_trainer.errors import PeerLost
 from dtj_trainer.state.folder import ASIDE
+
+READ_SECONDS = 0.5
+"""Between two tries of a read that fails."""
 
 
 class LocalFolder:
@@ -29,10 +34,18 @@ class LocalFolder:
             return []
 
     def read(self, name: str) -> str | None:
-        try:
-            return (self._path / name).read_text(encoding="utf-8")
-        except OSError:
-            return None
+        path = self._path / name
+        for last in (False, False, True):
+            try:
+                return path.read_text(encoding="utf-8")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:  # ESTALE among them: a server of files has just got another one of that name
+                if last:
+                    words = error.strerror or error
+                    raise PeerLost(f"{path} cannot be read ({words}); look at its volume and its rights") from error
+                time.sleep(READ_SECONDS)
+        raise AssertionError
 
     @contextlib.contextmanager
     def aside(self, label: str) -> Iterator["_Aside"]:

@@ -90,16 +90,17 @@ class Messenger:
         answer, host = call(task, name, port, wire), None
         with self._changed:
             caller = self._callers.get(task)
-        if answer.trouble and caller is not None:
+        elsewhere = answer.trouble or answer.refusal is Refusal.OTHER_JOB  # the name may lead to where it was before
+        if elsewhere and caller is not None:
             there = call(task, caller, port, wire)
-            if not there.trouble:
+            if there.identity is not None or there.refusal is Refusal.OLDER_ATTEMPT:
                 answer, host = there, caller
         with self._changed:
             if host is not None:
                 self._hosts[task] = host
             else:
                 self._hosts.pop(task, None)
-                if answer.trouble and self._callers.get(task) == caller:
+                if elsewhere and self._callers.get(task) == caller:
                     self._callers.pop(task, None)  # it is gone, or something stands between the pods
         return answer
 

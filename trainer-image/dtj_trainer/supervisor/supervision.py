@@ -447,11 +447,11 @@ class Supervision:
             self._departure.end(Ending(ExitClass.PREFLIGHT_FAILED, 1, text))
 
     def _awaited(self) -> list[Task]:
-        """Who does not stand ready; in a mesh also who calls us and cannot be called: TensorFlow could not either."""
+        """Who does not stand ready; in a mesh also who calls us and does not answer where TensorFlow would call him."""
         missing = self._pod.missing()
         if missing or not self._pod.member:
             return missing
-        return [task for task, answer in self._trouble.items() if answer.trouble]
+        return [task for task, answer in self._trouble.items() if answer.identity is None]
 
     def _check_start(self, task: Task, now: float) -> None:
         limit = self._settings.start_seconds
