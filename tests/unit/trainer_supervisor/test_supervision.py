@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
@@ -82,10 +83,12 @@ def test_nobody_is_let_go_into_a_cluster_where_another_job_answers_to_the_name_o
     supervision = Waiting()
     me, leader = supervision._rendezvous.me, Task("worker", 0)
     new = replace(me, index=0, incarnation="new")
-    with supervision._pod.children()[0].sock, supervision.theirs, supervision._wake, supervision._woken:
-        with supervision._selector:
-            assert supervision.facts.meet(new, "10.0.0.9") is None
-            supervision._answered(Answer(leader, None, refusal=Refusal.OTHER_JOB))
-            supervision._turn(time.monotonic())
-            assert supervision._pod.child is not None
-            assert not supervision._pod.child.released
+    sockets = supervision._pod.children()[0].sock, supervision.theirs, supervision._wake, supervision._woken
+    with ExitStack() as stack:
+        for opened in (*sockets, supervision._selector):
+            stack.enter_context(opened)
+        assert supervision.facts.meet(new, "10.0.0.9") is None
+        supervision._answered(Answer(leader, None, refusal=Refusal.OTHER_JOB))
+        supervision._turn(time.monotonic())
+        assert supervision._pod.child is not None
+        assert not supervision._pod.child.released

@@ -1,6 +1,7 @@
 """dtj.session: everything prepared, the loop left to the user."""
 
 import math
+import operator
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
-from dtj_trainer.errors import Preempted, PreemptedUnsaved
+from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
 from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.finite import not_finite
@@ -58,6 +59,7 @@ class Job:
             PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
         calm()
+        step = _whole(step)
         self.checkpoints.look()
         before, since = self._reported
         now = time.monotonic()
@@ -94,10 +96,11 @@ class Job:
     def _leave(self, step: int) -> None:
         self._session.link.phase("save")
         self._profiler.close()
-        self._events.close()
-        if not self.checkpoints.save_again(step):
-            raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
+        saves = self.checkpoints.save_again(step)
         self.checkpoints.wait()
+        self._events.close()
+        if not saves:
+            raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._session.board.barrier()
         raise Preempted(f"asked to leave; saved step {step}")
 
@@ -154,7 +157,7 @@ class SharedCheckpoints:
         The values are those of now; what takes time goes on beside the program, and what goes wrong there is raised by
         the next `save` or `report`, or at the end of the session.
         """
-        self._objects = objects
+        self._objects, step = objects, _whole(step)
         if not self._enabled:
             return
         link, started = self._session.link, time.monotonic()
@@ -203,3 +206,15 @@ def session() -> Iterator[Job]:
         yield job
         job.finish()
         prepared.board.barrier()
+
+
+def _whole(step: Any) -> int:
+    """A step as a Python number, whatever it was counted in: Python, NumPy, a tensor, a variable.
+
+    Raises:
+        UserError: it is no whole number.
+    """
+    try:
+        return operator.index(step.numpy() if hasattr(step, "numpy") else step)
+    except TypeError:
+        raise UserError(f"{step!r} is no step; give report and save the number of steps made so far") from None

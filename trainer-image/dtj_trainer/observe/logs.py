@@ -29,8 +29,9 @@ class Logs:
         self._carried: dict[Path, int] = {}
 
     def look(self) -> None:
-        """Carry over what is new, if the last time was long ago."""
-        if self._place is not None and time.monotonic() - self._carried_at >= CARRY_SECONDS:
+        """Carry over what is new, if the last time was long ago and is over: a store that is silent delays no step."""
+        due = time.monotonic() - self._carried_at >= CARRY_SECONDS
+        if self._place is not None and due and not self._background.busy:
             self._carried_at = time.monotonic()
             self._background.start(self._carry)
 

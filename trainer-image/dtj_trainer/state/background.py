@@ -23,6 +23,11 @@ class Background:
             self._thread.join()
             self.look()
 
+    @property
+    def busy(self) -> bool:
+        """Whether something still goes on."""
+        return self._thread is not None and self._thread.is_alive()
+
     def linger(self, seconds: float) -> None:
         """Return when nothing goes on any more, or after `seconds`."""
         if self._thread is not None:
@@ -30,7 +35,7 @@ class Background:
 
     def look(self) -> None:
         """Raise what went wrong, if the work is over; else go on."""
-        if self._thread is None or self._thread.is_alive():
+        if self.busy:
             return
         self._thread = None
         error, self._error = self._error, None

@@ -49,7 +49,7 @@ with dtj.session() as job:
         if number == STALLS_AT and job.is_chief:
             time.sleep(0.1)
         if number % REPORTS_EVERY == 0:
-            job.report(step=number, loss=math.nan if number == NAN_AT else loss)
+            job.report(step=made.numpy(), loss=math.nan if number == NAN_AT else loss)
         time.sleep(0.005)
         if number == begun + 1:
             sys.stdout.write(f"SAY {job.role} {job.index}\n")

@@ -1,0 +1,29 @@
+"""A log that cannot be carried is no reason to stop a training."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from dtj_trainer.observe import logs
+from dtj_trainer.state.remote_folder import RemoteFolder
+
+
+def test_a_store_that_is_silent_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    answers = threading.Event()
+    asked = []
+
+    def put(*_: object) -> None:
+        asked.append(answers.wait(30))
+
+    monkeypatch.setattr(RemoteFolder, "put", put)
+    monkeypatch.setattr(logs, "CARRY_SECONDS", 0.0)
+    written = logs.Logs(f"local://{tmp_path}/logs")
+    (written.path / "events").write_text("some")
+    for _ in range(3):
+        written.look()
+    assert asked == []
+    answers.set()
+    written.close()
+    written._local.cleanup()
+    assert asked == [True]
