@@ -1,15 +1,18 @@
 """Who is taken for the zygote."""
 
+import errno
 import os
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from dtj_trainer import link
-from dtj_trainer.supervisor.nursery import Died, Loaded, Nursery
+from dtj_trainer.supervisor import nursery
+from dtj_trainer.supervisor.nursery import Died, Loaded, Nursery, Unborn
 from dtj_trainer.supervisor.spawning import Spawned
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
@@ -71,3 +74,26 @@ def test_one_that_was_started_with_something_else_or_is_not_wanted_is_ended(zygo
     home = Nursery(environment, zygote, preload=preload)
     assert os.waitstatus_to_exitcode(os.waitpid(zygote.pid, 0)[1]) == -signal.SIGKILL
     assert home.control is None
+
+
+def no_process(*_arguments: object, **_options: object) -> None:
+    raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+
+def test_where_no_process_can_be_made_a_zygote_is_tried_again_later(monkeypatch):
+    monkeypatch.setattr(nursery, "spawn", no_process)
+    home = Nursery(ENVIRONMENT, preload=True)
+    home.tend(time.monotonic())
+    again_at = home.next_look()
+    assert again_at is not None
+    assert again_at > time.monotonic()
+
+
+def test_where_no_process_can_be_made_the_child_is_unborn(monkeypatch):
+    monkeypatch.setattr(subprocess, "Popen", no_process)
+    home = Nursery(ENVIRONMENT, preload=False)
+    ours, childs = link.pair()
+    with ours:
+        home.bear(1, {}, childs)
+        assert ours.recv(1) == b""
+    assert home.events() == [Unborn(1)]

@@ -43,7 +43,7 @@ class Born:
 
 @dataclass(frozen=True, slots=True)
 class Unborn:
-    """The child asked for will never exist: the zygote that was to fork it is gone."""
+    """The child asked for will never exist: the zygote that was to fork it is gone, or no process could be made."""
 
     number: int
 
@@ -103,7 +103,7 @@ class Nursery:
     def tend(self, now: float) -> None:
         """Keep the zygote alive and hand on what waits."""
         if self.preload and self._zygote is None and now >= self._again_at:
-            self._adopt(spawn(self._environment))
+            self._start_zygote()
         if self.preload and not self.loaded:
             return
         waiting, self._waiting = self._waiting, []
@@ -188,6 +188,14 @@ class Nursery:
                 return False
         return False
 
+    def _start_zygote(self) -> None:
+        try:
+            zygote = spawn(self._environment)
+        except OSError:  # the container has as many processes as it may, or no memory for one
+            self._zygote_died()
+        else:
+            self._adopt(zygote)
+
     def _adopt(self, zygote: Spawned) -> None:
         """Let this be the zygote, if one is wanted, and was started with nothing that it is not to have."""
         wrong = [name for name, value in zygote.environment.items() if self._environment.get(name) != value]
@@ -229,11 +237,15 @@ class Nursery:
             ORDER: json.dumps(order),
         }
         with end:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dtj_trainer.supervisor.child"],
-                pass_fds=[end.fileno()],
-                env=environment,
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "dtj_trainer.supervisor.child"],
+                    pass_fds=[end.fileno()],
+                    env=environment,
+                )
+            except OSError:  # as for a zygote
+                self._events.append(Unborn(number))
+                return
         self._events.append(Born(number, process.pid))
         process.returncode = 0  # reaped by `reap`, not by subprocess
 

@@ -56,7 +56,7 @@ def defaults(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def spawn(environment: Mapping[str, str]) -> Spawned:
-    """Start one."""
+    """Start one; raises OSError where no process can be made now."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         theirs.set_inheritable(True)
