@@ -2,11 +2,13 @@
 
 import json
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -30,6 +32,17 @@ class Interrupted(Nursery):
 
     def reap(self) -> None:
         self.meanwhile()
+
+
+class Expecting(Nursery):
+    """Keeps the end of the link that a child would have."""
+
+    def __init__(self) -> None:
+        super().__init__({}, preload=False)
+        self.end: socket.socket | None = None
+
+    def bear(self, _number: int, _order: Mapping[str, Any], end: socket.socket) -> None:
+        self.end = end
 
 
 @pytest.fixture
@@ -92,3 +105,21 @@ def test_nobody_is_let_go_into_a_cluster_where_another_job_answers_to_the_name_o
         supervision._turn(time.monotonic())
         assert supervision._pod.child is not None
         assert not supervision._pod.child.released
+
+
+def test_the_link_of_a_process_that_follows_is_watched_though_a_fork_of_the_program_still_holds_the_one_before():
+    home = Expecting()
+    supervision = Supervision(Settings(), read_place({}, 9401), None, home)
+    ours, theirs = link.pair()
+    first = supervision._pod.child = Child(1, ours, 0, released_at=time.monotonic() - 5)
+    supervision._rendezvous.stand(Stage.RUNNING)
+    with ours, theirs, supervision._wake, supervision._woken, supervision._selector:
+        supervision._watch_sockets()
+        supervision._child_died(first, signal.SIGKILL, time.monotonic())
+        second = supervision._pod.child
+        assert second is not None
+        assert home.end is not None
+        with second.sock, home.end:
+            supervision._watch_sockets()
+            home.end.send(b"{}")
+            assert [key.fileobj for key, _ in supervision._selector.select(1)] == [second.sock]

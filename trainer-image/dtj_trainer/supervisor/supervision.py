@@ -119,23 +119,24 @@ class Supervision:
         return self._finish(self._departure.ending)
 
     def _selector_turn(self) -> None:
-        self._watch_descriptors()
+        self._watch_sockets()
         self._selector.select(self._patience())
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
         with self._pod.lock:
             self._turn(time.monotonic())
 
-    def _watch_descriptors(self) -> None:
-        wanted = {self._woken.fileno()}
+    def _watch_sockets(self) -> None:
+        """Told apart by themselves, as a new one may have the number of one that was closed."""
+        wanted = {self._woken}
         for sock in (self._nursery.control, *(child.sock for child in self._pod.children())):
             if sock is not None and sock.fileno() >= 0:
-                wanted.add(sock.fileno())
-        watched = {key.fd for key in self._selector.get_map().values()}
-        for descriptor in watched - wanted:
-            self._selector.unregister(descriptor)
-        for descriptor in wanted - watched:
-            self._selector.register(descriptor, selectors.EVENT_READ)
+                wanted.add(sock)
+        watched = {key.fileobj for key in self._selector.get_map().values()}
+        for gone in watched.difference(wanted):
+            self._selector.unregister(gone)
+        for new in wanted.difference(watched):
+            self._selector.register(new, selectors.EVENT_READ)
 
     def _patience(self) -> float:
         moments = [self._nursery.next_look(), self._departure.leave_at]
