@@ -6,13 +6,13 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from dtj_trainer import link
 from dtj_trainer.supervisor import nursery
-from dtj_trainer.supervisor.nursery import Died, Loaded, Nursery, Unborn
+from dtj_trainer.supervisor.nursery import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
 from dtj_trainer.supervisor.spawning import Spawned
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
@@ -74,6 +74,33 @@ def test_one_that_was_started_with_something_else_or_is_not_wanted_is_ended(zygo
     home = Nursery(environment, zygote, preload=preload)
     assert os.waitstatus_to_exitcode(os.waitpid(zygote.pid, 0)[1]) == -signal.SIGKILL
     assert home.control is None
+
+
+def forks_none(home: Nursery, _zygotes: socket.socket) -> None:
+    ours, childs = link.pair()
+    with ours:
+        home.bear(1, {}, childs)
+
+
+def tells_no_end(home: Nursery, zygotes: socket.socket) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    zygotes.send(link.encode({"forked": 1, "pid": gone.pid}))
+    home.listen_now()
+
+
+@pytest.mark.parametrize("owes", [forks_none, tells_no_end])
+def test_one_that_owes_an_answer_and_is_silent_is_ended(zygote, pair, owes: Callable[[Nursery, socket.socket], None]):
+    home = Nursery(ENVIRONMENT, zygote, preload=True)
+    pair[1].send(link.encode({"ready": 1.0}))
+    home.listen_now()
+    owes(home, pair[1])
+    began = time.monotonic()
+    home.tend(began)
+    home.tend(began + SILENT_SECONDS - 0.1)
+    assert os.waitpid(zygote.pid, os.WNOHANG) == (0, 0)
+    home.tend(began + SILENT_SECONDS + 0.1)
+    assert os.waitstatus_to_exitcode(os.waitpid(zygote.pid, 0)[1]) == -signal.SIGKILL
 
 
 def no_process(*_arguments: object, **_options: object) -> None:

@@ -27,6 +27,8 @@ FIRST_BACKOFF: Final = 0.5
 LAST_BACKOFF: Final = 30.0
 TRIES: Final = 3
 """After so many zygotes that never got ready, children are executed without one."""
+SILENT_SECONDS: Final = 10.0
+"""A zygote that owes an answer for so long is frozen, and ended: its children come to us."""
 
 ORDER: Final = "DTJ_CHILD_ORDER"
 OURS: Final = "DTJ_"
@@ -84,6 +86,10 @@ class Nursery:
         self._waiting: list[tuple[int, Mapping[str, Any], socket.socket]] = []
         self._unborn: set[int] = set()
         """What the zygote was asked for and has not said to exist."""
+        self._forked: set[int] = set()
+        """The pids of those that are its own."""
+        self._owes_since: float | None = None
+        """Since when the zygote, asked for a child or bereft of one, has not said a word."""
         self._events: list[Event] = []
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if zygote is not None:
@@ -102,6 +108,7 @@ class Nursery:
 
     def tend(self, now: float) -> None:
         """Keep the zygote alive and hand on what waits."""
+        self._check_zygote(now)
         if self.preload and self._zygote is None and now >= self._again_at:
             self._start_zygote()
         if self.preload and not self.loaded:
@@ -129,13 +136,16 @@ class Nursery:
         except OSError:
             packet = b""
         message = link.decode(packet)
+        self._owes_since = None
         if "ready" in message:
             self.loaded = True
             self._events.append(Loaded(float(message["ready"])))
         elif "forked" in message:
             self._unborn.discard(int(message["forked"]))
+            self._forked.add(int(message["pid"]))
             self._events.append(Born(int(message["forked"]), int(message["pid"])))
         elif "exited" in message:
+            self._forked.discard(int(message["exited"]))
             self._events.append(Died(int(message["exited"]), int(message["status"])))
 
     def reap(self) -> None:
@@ -188,6 +198,15 @@ class Nursery:
                 return False
         return False
 
+    def _check_zygote(self, now: float) -> None:
+        owes = bool(self._unborn) or any(is_dead(pid) for pid in self._forked)
+        if self._zygote is None or not owes:
+            self._owes_since = None
+        elif self._owes_since is None:
+            self._owes_since = now
+        elif now - self._owes_since >= SILENT_SECONDS:
+            os.kill(self._zygote, signal.SIGKILL)
+
     def _start_zygote(self) -> None:
         try:
             zygote = spawn(self._environment)
@@ -212,6 +231,7 @@ class Nursery:
         self._zygote, self.control, self.loaded = None, None, False
         self._events += [Unborn(number) for number in sorted(self._unborn)]
         self._unborn.clear()
+        self._forked.clear()
         wait = min(FIRST_BACKOFF * 2 ** (self._failures - 1), LAST_BACKOFF)
         self._again_at = time.monotonic() + wait
         if self._failures >= TRIES:
