@@ -6,6 +6,7 @@ A process that imports TensorFlow comes first; what watches over it is imported 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -14,10 +15,12 @@ from dtj_trainer.supervisor import spawning
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run to the end; the exit code of the container."""
+    early: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # PID 1 never gets what has no handler
     zygote = spawning.begin(os.environ)
     from dtj_trainer.supervisor import command
 
-    return command.main(sys.argv[1:] if arguments is None else list(arguments), zygote)
+    return command.main(sys.argv[1:] if arguments is None else list(arguments), zygote, early)
 
 
 if __name__ == "__main__":

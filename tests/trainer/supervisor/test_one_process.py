@@ -211,6 +211,22 @@ def test_while_a_program_saves_to_leave_nothing_else_is_kept(launch: Launcher):
     assert zygote != pod.child()
 
 
+def test_a_sigterm_while_the_supervisor_is_still_being_imported_is_heeded(launch: Launcher, tmp_path: Path):
+    """PID 1 would never get it without a handler, and the pod stay for all of its grace."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'dtj_trainer.supervisor.command':\n"
+        "            os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.meta_path.insert(0, Finder())\n"
+    )
+    pod = launch.start("reporter.py", "1", environment={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"})
+    assert pod.wait() == 143
+    assert pod.said == []
+    assert pod.termination()["class"] == "preempted"
+
+
 def test_sigterm_ends_a_plain_program_that_does_not_react(launch: Launcher, tmp_path: Path):
     text = (
         "import signal, time\n"

@@ -24,10 +24,14 @@ from dtj_trainer.supervisor.supervision import Supervision
 from dtj_trainer.supervisor.termination import Ending
 
 
-def main(words: Sequence[str], zygote: Spawned | None) -> int:
-    """Run to the end; the exit code of the container. `words`: flags, program and its arguments."""
+def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> int:
+    """Run to the end; the exit code of the container.
+
+    `words`: flags, program and its arguments; `early`: signals that have come, and may still, before there is somebody
+    to heed them.
+    """
     try:
-        ending = supervise(settings_module.parse(words), zygote)
+        ending = supervise(settings_module.parse(words), zygote, early)
     except PreflightFailed as error:
         ending = Ending(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
         sys.stderr.write(f"dtj: {error}\n")
@@ -40,7 +44,7 @@ def main(words: Sequence[str], zygote: Spawned | None) -> int:
     os._exit(ending.exit_code)
 
 
-def supervise(invocation: Invocation, zygote: Spawned | None) -> Ending:
+def supervise(invocation: Invocation, zygote: Spawned | None, early: Sequence[int]) -> Ending:
     """Check what can be checked at once, then watch over the program until it ends.
 
     Raises PreflightFailed for a broken environment, a missing program or a taken port.
@@ -58,7 +62,7 @@ def supervise(invocation: Invocation, zygote: Spawned | None) -> Ending:
     with closing(Nursery(child_environment(settings, place, os.environ), zygote, preload=preload)) as nursery:
         nursery.tend(time.monotonic())  # TensorFlow is imported from now on
         supervision = Supervision(settings, place, program, nursery)
-        supervision.heed_signals()
+        supervision.heed_signals(early)
         Desk(settings.port, supervision.facts).open()
         return supervision.run()
 

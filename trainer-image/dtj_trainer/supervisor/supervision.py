@@ -12,7 +12,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -105,11 +105,13 @@ class Supervision:
         """Whether our child is in a cluster that is not known to be lost."""
         return self._rendezvous.me.stage is Stage.RUNNING
 
-    def heed_signals(self) -> None:
-        """From now on; before anybody is told that we are there, as a SIGTERM that PID 1 does not heed is lost."""
+    def heed_signals(self, early: Sequence[int]) -> None:
+        """From now on, and those that came before; before anybody is told that we are there."""
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             signal.signal(number, self._signalled)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        for came in early:
+            signal.raise_signal(came)
 
     def run(self) -> Ending:
         """Until the container has to end."""
