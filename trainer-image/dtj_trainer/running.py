@@ -156,7 +156,7 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     _hear_sigterm(child)
     child.phase("cluster", time.monotonic() - started)
     workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
-    board = Board(environment.rank if workers > 1 else 0, workers)
+    board = Board(environment, workers)
     _current = Session(environment, choice, strategy, board, child, seed, deterministic, prepared)
     if environment.is_chief:
         copies = _copies(_current)

@@ -113,3 +113,13 @@ def test_standbys_of_a_pod_that_left_are_given_up_and_its_successor_is_met_with_
     assert [pod.wait() for pod in (first, successor)] == [0, 0]
     assert first.termination()["restarts"] == 1
     assert successor.termination()["step"] == STEPS
+
+
+def test_a_standby_of_the_leader_that_is_frozen_when_it_takes_over_is_given_up(
+    launch: Launcher, tmp_path: Path, slow: Path
+):
+    pods = job(launch, tmp_path / "checkpoints", slow)
+    stand_by(pods)
+    os.kill(forks(pods[0])[1], signal.SIGSTOP)
+    os.kill(forks(pods[1])[0], signal.SIGKILL)
+    restarted(pods, 2)

@@ -253,6 +253,16 @@ def test_a_first_step_that_does_not_come_is_a_stall_once_all_was_ready_for_it():
     assert not progress.stalled(2000.0, 2.0, 900.0)
 
 
+def test_a_standby_that_took_over_and_makes_no_step_is_a_stall():
+    progress = stepping(seconds=1.0)
+    progress.child_lost()
+    progress.child_started(100.0)
+    progress.taken_over()
+    assert not progress.stalled(1000.0, 2.0, 900.0)
+    assert progress.stalled(1000.1, 2.0, 900.0)
+    assert not progress.stalled(1000.1, 3600.0, 900.0)
+
+
 # --- termination message
 
 

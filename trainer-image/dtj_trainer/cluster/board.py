@@ -10,8 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-ASK_SECONDS = 60.0
-"""After so long a reader asks anew; it waits for as long as its cluster lives."""
+from dtj_trainer.cluster.peers import serves
+from dtj_trainer.environment import Environment
+from dtj_trainer.errors import PeerLost
+
+FIRST_ASK_SECONDS = 5.0
+LAST_ASK_SECONDS = 60.0
+"""After so long a reader asks anew, and waits for as long as the board is there. The board keeps all that was asked."""
+SILENT_POLL_SECONDS = 0.1
 ANSWER_SECONDS = 0.02
 """What the last answer of the board needs to arrive, should this process end right after a barrier."""
 
@@ -19,8 +25,9 @@ ANSWER_SECONDS = 0.02
 class Board:
     """Posts and reads short texts. With one process everything stays in that process."""
 
-    def __init__(self, rank: int, processes: int) -> None:
-        self._rank = rank
+    def __init__(self, environment: Environment, processes: int) -> None:
+        self._environment = environment
+        self._rank = environment.rank if processes > 1 else 0
         self._processes = processes
         self._rounds = itertools.count()
         self._store: Any = None
@@ -56,7 +63,9 @@ class Board:
 
         def look() -> None:
             with contextlib.suppress(Exception):  # a lost peer; the next collective says so
-                found.append(self.read(key))
+                while (text := self._ask(f"dtj/{key}", LAST_ASK_SECONDS)) is None:
+                    continue
+                found.append(text)
 
         threading.Thread(target=look, name="dtj-board", daemon=True).start()
         return lambda: found[0] if found else None
@@ -72,7 +81,11 @@ class Board:
         return True
 
     def read(self, key: str) -> str:
-        """What stands under that key, as soon as somebody has written it."""
+        """What stands under that key, as soon as somebody has written it.
+
+        Raises:
+            PeerLost: rank 0, which holds the board, is frozen or unreachable.
+        """
         return self._await(f"dtj/{key}")
 
     def follow_chief(self, key: str) -> None:
@@ -104,11 +117,29 @@ class Board:
             self._await(f"{key}/{rank}")
 
     def _await(self, key: str) -> str:
+        seconds = FIRST_ASK_SECONDS
+        while (text := self._ask(key, seconds)) is None:
+            if self._rank:
+                self._check_holder()
+            seconds = min(2 * seconds, LAST_ASK_SECONDS)
+        return text
+
+    def _ask(self, key: str, seconds: float) -> str | None:
         import tensorflow as tf
 
-        while True:
-            with contextlib.suppress(tf.errors.DeadlineExceededError):
-                return _text(self._store.get_config_key_value(key, int(ASK_SECONDS * 1000)))
+        try:
+            return _text(self._store.get_config_key_value(key, int(seconds * 1000)))
+        except tf.errors.DeadlineExceededError:
+            return None
+
+    def _check_holder(self) -> None:
+        """Raise PeerLost where rank 0 is silent for as long as a peer may be: TensorFlow would wait for it for ever."""
+        config, limit = self._environment.tf_config, self._environment.heartbeat_seconds
+        began = time.monotonic()
+        while not serves(*config.endpoint(config.leader)):
+            if time.monotonic() - began >= limit:
+                raise PeerLost(f"{config.leader} ({config.address(config.leader)}) does not answer after {limit:g} s")
+            time.sleep(SILENT_POLL_SECONDS)
 
 
 def _text(value: Any) -> str:

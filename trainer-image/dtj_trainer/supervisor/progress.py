@@ -58,6 +58,10 @@ class Progress:
         self.phase, self.saving_since = "", None
         self._life = now
 
+    def taken_over(self) -> None:
+        """The new child is a standby, made for one that made steps: it waited for nothing but its first."""
+        self.managed = self._built = True
+
     def child_lost(self) -> None:
         """The child is gone."""
         self.managed = self.serving = self.stepped = False
@@ -151,12 +155,13 @@ class Progress:
     def stalled(self, now: float, limit: float | None, start: float) -> bool:
         """Whether the child has made steps and then made none for too long.
 
-        The first one may take `start` seconds from when all is ready for it: it compiles, and fills buffers.
+        The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
+        buffers.
         """
         if self.phase in ALIVE_PHASES or self.phase == "done":
             return False
         if not self.stepped:
-            return self._built and now - self._life > start
+            return self._built and now - self._life > max(start, self.stall_after(limit))
         return now - self._life > self.stall_after(limit)
 
     def writes(self, now: float, limit: float) -> bool:

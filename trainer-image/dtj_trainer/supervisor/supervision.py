@@ -264,7 +264,8 @@ class Supervision:
         self._pod.has_run = True
         child.released_at = now
         self._progress.child_started(now)
-        self._progress.managed = child.standby
+        if child.standby:
+            self._progress.taken_over()
         self._silence.restart(now)
         environment = {GENERATION: str(self._rendezvous.me.generation)}
         cluster = self._cluster()
