@@ -303,6 +303,15 @@ def test_free_memory_counts_the_files_that_the_kernel_can_drop(tmp_path: Path):
     assert Cgroup(tmp_path, membership).free_bytes() == 400000
 
 
+def test_whether_the_kernel_kills_all_of_a_container_together(tmp_path: Path):
+    membership = tmp_path / "cgroup"
+    membership.write_text("0::/\n")
+    assert not Cgroup(tmp_path, membership).falls_together()
+    for value, together in (("0", False), ("1", True)):
+        (tmp_path / "memory.oom.group").write_text(f"{value}\n")
+        assert Cgroup(tmp_path, membership).falls_together() is together
+
+
 def test_where_no_limit_is_set_what_the_machine_has_left_is_free(tmp_path: Path):
     membership = tmp_path / "cgroup"
     membership.write_text("0::/\n")

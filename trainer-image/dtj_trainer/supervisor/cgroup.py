@@ -1,6 +1,6 @@
-"""What the container's cgroup says: out-of-memory kills and the CPU limit, in version 1 and 2.
+"""What the container's cgroup says: memory, out-of-memory kills and the CPU limit, in version 1 and 2.
 
-Sources: Documentation/admin-guide/cgroup-v2.rst (memory.events, cpu.max) and
+Sources: Documentation/admin-guide/cgroup-v2.rst (memory.events, memory.oom.group, cpu.max) and
 cgroup-v1/memory.rst (memory.oom_control) of the Linux kernel.
 """
 
@@ -28,6 +28,10 @@ class Cgroup:
                 if count is not None:
                     return count
         return 0
+
+    def falls_together(self) -> bool:
+        """Whether the kernel, where memory gets short, kills all processes here at once: so kubelets set version 2."""
+        return any(_read(folder / "memory.oom.group").strip() == "1" for folder in self._folders("memory"))
 
     def free_bytes(self) -> int | None:
         """Memory that may still be used here: up to the limit, pages of files that can be dropped counted as free."""

@@ -31,11 +31,18 @@ AFTER_SECONDS: Final = 0.25
 AGAIN_SECONDS: Final = 20.0
 """After a standby that ended before it was of use, or when there was no room for one."""
 FAILURES: Final = 3
-"""After so many of these there is none any more."""
+"""After so many standbys that ended so there is none any more."""
 HEADROOM: Final = 1.3
-"""Free memory, as a multiple of what the process that trains uses, that a standby has to leave room for."""
+"""Free memory, as a multiple of what the process that trains uses, that has to be there before a standby is made: it
+needs about 1."""
+COMMON_HEADROOM: Final = 2.0
+"""The same where the kernel would take all processes of the container, not the standby alone."""
+LEAST: Final = 0.5
+"""Of the room that a standby was to leave, the part below which it has to go."""
+LOOK_SECONDS: Final = 1.0
+"""How often the room is looked at while there is a standby."""
 FIRST_VICTIM: Final = "1000"
-"""oom_score_adj of a standby: if memory gets short, the kernel takes it and not the process that trains."""
+"""oom_score_adj of a standby: where the kernel takes one process alone, it takes this and not the one that trains."""
 
 
 class Standby:
@@ -51,6 +58,7 @@ class Standby:
         self._met: frozenset[tuple[str, int]] = frozenset()
         """The standbys that it forms a cluster with."""
         self._due: float | None = None
+        self._look_at = 0.0
         self._failures = 0
         self._dismissed = False
         self._mark = "0"
@@ -61,6 +69,9 @@ class Standby:
         if self.process is not None:
             if self._met != others:
                 self.dismiss()
+            elif now >= self._look_at:
+                self._look_at = now + LOOK_SECONDS
+                self._make_room(trains, now)
             return False
         if self._due is None:
             self._due = now + AFTER_SECONDS
@@ -68,7 +79,8 @@ class Standby:
             self._met, self._failures = others, 0
         if now < self._due or self._failures >= FAILURES or not self._in_time(rendezvous):
             return False
-        if not self._room(trains):
+        room = self._room(trains)
+        if room is None or room <= self._headroom:
             self._due = now + AGAIN_SECONDS
             return False
         ours, theirs = link.pair()
@@ -144,9 +156,28 @@ class Standby:
         everybody = all(peer.standby_port for peer in rendezvous.company.values())
         return self._nursery.loaded and everybody and rendezvous.all_run
 
-    def _room(self, trains: Child) -> bool:
+    def _make_room(self, trains: Child, now: float) -> None:
+        """Go before the kernel has to choose: what trains may need more by now, for a cache or a save's copies."""
+        room = self._room(trains)
+        if self._dismissed or room is None or room >= LEAST * (self._headroom - 1):
+            return
+        self.dismiss()
+        self._failures += 1
+        self._due = now + AGAIN_SECONDS
+        sys.stderr.write(
+            "dtj: memory gets short, so the standby was ended and the training goes on without one; "
+            "raise the memory limit to keep it\n"
+        )
+        sys.stderr.flush()
+
+    def _room(self, trains: Child) -> float | None:
+        """Free memory, as a multiple of what the process that trains uses; None where that cannot be told."""
         used, free = resident_bytes(trains.pid), self._cgroup.free_bytes()
-        return used is not None and free is not None and free > HEADROOM * used
+        return free / used if used and free is not None else None
+
+    @property
+    def _headroom(self) -> float:
+        return COMMON_HEADROOM if self._cgroup.falls_together() else HEADROOM
 
 
 def _other_ports(rendezvous: Rendezvous) -> dict[Task, int]:
