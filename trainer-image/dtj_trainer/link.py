@@ -91,6 +91,13 @@ class ChildLink:
         self._go: Message | None = None
         self._released = threading.Event()
 
+    def let_go(self) -> None:
+        """The program has forked this process: from now on its end says nothing and hears nothing."""
+        self._lock = threading.Lock()
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
     def begin_as_standby(self, taken_over: Callable[[], None]) -> None:
         """This process prepares itself beside the one that trains; `taken_over` is called when it takes its place."""
         self._waits = taken_over
@@ -321,4 +328,5 @@ def child() -> ChildLink:
     if _child is None:
         number = os.environ.get(LINK_FD, "")
         _child = ChildLink(socket.socket(fileno=int(number)) if number.isdigit() else None)
+        os.register_at_fork(after_in_child=_child.let_go)
     return _child

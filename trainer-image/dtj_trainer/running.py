@@ -244,6 +244,15 @@ def _is_seeded() -> bool:
 
 
 def _hear_sigterm(child: link.ChildLink) -> None:
-    """Take SIGTERM back from TensorFlow, whose collectives swallow it."""
+    """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks ends by it."""
+
+    def heard(*_: object) -> None:
+        child.preempted.set()
+
+    def forget() -> None:
+        if signal.getsignal(signal.SIGTERM) is heard:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
     with contextlib.suppress(ValueError):  # not in the main thread: whoever has it decides
-        signal.signal(signal.SIGTERM, lambda *_: child.preempted.set())
+        signal.signal(signal.SIGTERM, heard)
+        os.register_at_fork(after_in_child=forget)

@@ -314,3 +314,31 @@ def test_what_is_seldom_used_is_not_imported_before_it_is(launch: Launcher, tmp_
     pod = launch.start(script(tmp_path, text))
     assert pod.wait() == 0
     assert pod.said == ["True", "SKLearnClassifier True"]
+
+
+def test_how_a_process_ends_that_the_program_has_forked_says_nothing_of_the_program(launch: Launcher, tmp_path: Path):
+    text = (
+        "import os, sys\n"
+        "for end in (0, 'SAY gone'):\n"
+        "    if os.fork() == 0:\n        sys.exit(end)\n"
+        "    print('SAY', os.waitstatus_to_exitcode(os.wait()[1]), flush=True)\n"
+        "os._exit(3)\n"
+    )
+    pod = launch.start("--preload", "off", script(tmp_path, text))
+    assert pod.wait() == 3
+    assert pod.said == ["0", "gone", "1"]
+    assert pod.termination()["class"] == "user-error"
+
+
+def test_a_program_whose_fork_has_ended_saves_on_sigterm(launch: Launcher, tmp_path: Path):
+    reporter = Path(__file__).parent / "programs" / "reporter.py"
+    text = (
+        "import os, runpy, sys\n"
+        "if os.fork() == 0:\n    sys.exit()\n"
+        "os.wait()\n"
+        f"runpy.run_path({str(reporter)!r}, run_name='__main__')\n"
+    )
+    pod = launch.start("--preload", "off", script(tmp_path, text), "2000")
+    until(lambda: pod.said and pod.get("/readyz")[0] == 200, "never ready")
+    pod.process.terminate()
+    assert pod.wait() == 42

@@ -36,19 +36,21 @@ ATEXIT_SECONDS: Final = 5.0
 
 def run(order: dict[str, Any]) -> NoReturn:
     """Carry out the supervisor's order: environment, and a program or the server."""
-    code = EXIT_RETRY
-    try:
-        code = _run(order)
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _run(order: dict[str, Any]) -> int:
     _detach()
     os.environ.update(order.get("environment", {}))
-    ours = link.child()
+    ours, process = link.child(), os.getpid()
+    try:
+        code = _run(order, ours)
+    except BaseException as error:
+        if os.getpid() != process:
+            raise  # forked by the program, it ends as it would without us
+        code = _failed(ours, error, in_cluster=bool(order.get("mesh")))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _run(order: dict[str, Any], ours: link.ChildLink) -> int:
     if order.get("standby"):
         silence = standby.be_quiet()
         ours.begin_as_standby(lambda: standby.speak(silence))
@@ -60,13 +62,10 @@ def _run(order: dict[str, Any]) -> int:
             return EXIT_RETRY
         os.environ.update(go.get("environment", {}))
     os.environ.update({**dtensor_environment(read_tf_config(os.environ)), **os.environ})
-    try:
-        if order.get("serve"):
-            serve(ours)
-        _let_leader_listen(order)
-        _run_program(order["program"], order["arguments"], is_module=order["module"])
-    except BaseException as error:  # noqa: BLE001 - whatever ends the program is classified
-        return _failed(ours, error, in_cluster=bool(order.get("mesh")))
+    if order.get("serve"):
+        serve(ours)
+    _let_leader_listen(order)
+    _run_program(order["program"], order["arguments"], is_module=order["module"])
     return _done(ours, in_cluster=bool(order.get("mesh")), explicit_exit=False)
 
 
