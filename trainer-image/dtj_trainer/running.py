@@ -244,15 +244,22 @@ def _is_seeded() -> bool:
 
 
 def _hear_sigterm(child: link.ChildLink) -> None:
-    """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks ends by it."""
+    """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks is ended by it."""
 
     def heard(*_: object) -> None:
         child.preempted.set()
 
+    def hold() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # one that comes at once would be lost
+
+    def release() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+
     def forget() -> None:
         if signal.getsignal(signal.SIGTERM) is heard:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        release()
 
     with contextlib.suppress(ValueError):  # not in the main thread: whoever has it decides
         signal.signal(signal.SIGTERM, heard)
-        os.register_at_fork(after_in_child=forget)
+        os.register_at_fork(before=hold, after_in_parent=release, after_in_child=forget)

@@ -1,5 +1,7 @@
 """What dtj.fit can do beside training."""
 
+import signal
+
 import pytest
 
 from tests.trainer.loop import launch
@@ -13,6 +15,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert ended.code == 0, ended.output
     said = ended.said
     assert said["replicas"] == devices
+    assert said["forked"] == -signal.SIGTERM
     assert said["export_differs"] < 1e-5
     assert said["hot_file"] == pytest.approx(said["hot_directory"], rel=1e-4)
     assert said["hot_file"] < 0.8

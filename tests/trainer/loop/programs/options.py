@@ -1,8 +1,10 @@
 """Uses the options of dtj.fit one after the other and tells what came out."""
 
 import json
+import multiprocessing
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,12 @@ rng = np.random.default_rng(0)
 x = rng.normal(size=(240, 8)).astype("float32")
 y = x[:, :3].sum(1, keepdims=True)
 told: dict[str, object] = {"replicas": session.replicas}
+
+forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,), daemon=True)
+forked.start()
+forked.terminate()
+forked.join(20)
+told["forked"] = forked.exitcode
 
 
 def compiled(optimizer: object = None) -> keras.Model:
