@@ -80,6 +80,24 @@ def test_the_programs_own_exit_code_is_passed_on(launch: Launcher, tmp_path: Pat
     assert pod.termination()["exitCode"] == code
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("import os, sys; os.close(2); sys.exit(3)", 3),
+        ("import sys; sys.stderr = None; raise ValueError('bad news')", 1),
+        ("import sys; sys.stdout.close(); sys.exit(3)", 3),
+    ],
+)
+def test_a_program_that_has_closed_its_streams_ends_as_it_would_and_the_line_is_said(
+    launch: Launcher, tmp_path: Path, text: str, code: int
+):
+    pod = launch.start("--preload", "off", "--restarts", "0", script(tmp_path, text))
+    assert pod.wait() == code
+    ending = pod.termination()
+    assert (ending["class"], ending["exitCode"]) == ("user-error", code)
+    assert pod.last_line == ending["message"]
+
+
 def test_a_program_sees_what_it_would_see_without_us(launch: Launcher, tmp_path: Path):
     text = (
         "import sys, atexit, threading, time\n"

@@ -17,8 +17,9 @@ import sys
 import threading
 import traceback
 import types
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TextIO
 
 from dtj_trainer import link, standby
 from dtj_trainer.cluster import peers
@@ -45,8 +46,8 @@ def run(order: dict[str, Any]) -> NoReturn:
         if os.getpid() != process:
             raise  # forked by the program, it ends as it would without us
         code = _failed(ours, error, in_cluster=bool(order.get("mesh")))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush(sys.stdout)
+    _flush(sys.stderr)
     os._exit(code)
 
 
@@ -75,8 +76,8 @@ def _is_finished(ours: link.ChildLink) -> bool:
 
     try:
         return running.is_finished(environment.read(), ours)
-    except TrainerError:
-        return False  # the program will say what is wrong, if it matters
+    except Exception:  # noqa: BLE001 - the program will say what is wrong, if it matters
+        return False
 
 
 def _detach() -> None:
@@ -127,32 +128,38 @@ def _failed(ours: link.ChildLink, error: BaseException, *, in_cluster: bool) -> 
     failure = classify(error)
     if failure.cls == ExitClass.DONE:
         return _done(ours, in_cluster=in_cluster, explicit_exit=True)
-    printed = failure.cls in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
-    if printed:
-        _explain(failure, error)
+    own = failure.cls in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
     ours.outcome(
         failure.cls,
         failure.exit_code,
         failure.message,
         exception=type(error).__name__,
-        printed=printed,
+        printed=own and _explain(failure, error),
     )
-    if printed:
+    if own:
         _run_exit_functions(failure.exit_code)
     return failure.exit_code
 
 
-def _explain(failure: Failure, error: BaseException) -> None:
-    """The line for people, and below it the traceback without our own frames."""
+def _explain(failure: Failure, error: BaseException) -> bool:
+    """The line for people, and below it the traceback without our own frames; False where stderr takes nothing."""
     lines = [f"dtj: {failure.message}\n"]
     if not isinstance(error, SystemExit | TrainerError):
         trace = error.__traceback__
         while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
             trace = trace.tb_next
         lines += traceback.format_exception(type(error), error, trace)
-    sys.stdout.flush()
-    sys.stderr.write("".join(lines))
-    sys.stderr.flush()
+    _flush(sys.stdout)
+    with suppress(Exception):  # the program may have closed or replaced it
+        sys.stderr.write("".join(lines))
+        sys.stderr.flush()
+        return True
+    return False
+
+
+def _flush(stream: TextIO) -> None:
+    with suppress(Exception):
+        stream.flush()
 
 
 def _is_ours(filename: str) -> bool:
