@@ -3,7 +3,10 @@
 import json
 import os
 import signal
+import threading
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -89,6 +92,40 @@ def test_a_pod_of_a_finished_job_that_starts_alone_ends_with_0_and_waits_for_nob
     assert (told["class"], told["step"], told["checkpointStep"], told["metrics"]) == ("done", 7, 7, {"loss": 0.5})
     assert "dtj: finished at step 7 already" in pod.log
     assert pod.said == []
+
+
+class _Forbidden(BaseHTTPRequestHandler):
+    """A NameNode that lets nobody in."""
+
+    def do_GET(self) -> None:
+        self.send_response(403)
+        self.end_headers()
+        self.wfile.write(b'{"RemoteException": {"exception": "AccessControlException", "message": "you may not"}}')
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def forbidden() -> Iterator[str]:
+    """A directory that nobody may read."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Forbidden) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
+        yield f"hdfs://127.0.0.1:{server.server_address[1]}/checkpoints"
+        server.shutdown()
+
+
+def test_a_checkpoint_directory_that_may_not_be_read_is_said_by_the_program(
+    launch: Launcher, tmp_path: Path, forbidden: str
+):
+    program = tmp_path / "program.py"
+    program.write_text("import dtj_trainer as dtj\ndtj.init()\n")
+    environment = {"DTJ_CHECKPOINT": json.dumps({"directory": forbidden})}
+    pods = launch.cluster("--restarts", "0", str(program), environments=dict.fromkeys(range(2), environment))
+    for pod in pods:
+        assert pod.wait() == 1, pod.log
+        assert pod.termination()["class"] == "user-error"
+        assert pod.last_line == "PermissionError: you may not (program.py, line 2)"
 
 
 def test_a_user_error_in_one_worker_ends_that_worker_and_the_others_wait(launch: Launcher, tmp_path: Path):
