@@ -101,6 +101,9 @@ def test_a_program_that_has_closed_its_streams_ends_as_it_would_and_the_line_is_
 def test_a_program_sees_what_it_would_see_without_us(launch: Launcher, tmp_path: Path):
     text = (
         "import sys, atexit, threading, time\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "never_shut_down = ThreadPoolExecutor()\n"
+        "never_shut_down.submit(int)\n"
         "atexit.register(lambda: print('SAY atexit', flush=True))\n"
         "print('SAY', sys.argv[1:], __name__, __file__ == sys.argv[0], sys.path[0], flush=True)\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), print('SAY thread', flush=True))).start()\n"
@@ -134,6 +137,41 @@ def test_memory_that_a_thread_frees_is_there_for_its_next_tensor(launch: Launche
     assert pod.wait() == 0
     (faults,) = map(int, pod.said)
     assert faults < 100  # pages; a tensor has 4096
+
+
+def test_what_a_program_does_at_its_exit_takes_its_time_and_is_no_stall(launch: Launcher, tmp_path: Path):
+    text = (
+        "import atexit, multiprocessing, time\n"
+        "from dtj_trainer import link\n"
+        "def upload(name):\n"
+        "    time.sleep(5.5)\n"
+        "    print('SAY', name, flush=True)\n"
+        "link.child().progress(1, steps=1, seconds=0.01)\n"
+        "multiprocessing.get_context('fork').Process(target=upload, args=('process',)).start()\n"
+        "atexit.register(upload, 'function')\n"
+    )
+    pod = launch.start("--preload", "off", "--stall-seconds", "2", "--restarts", "0", script(tmp_path, text))
+    assert pod.wait() == 0
+    assert sorted(pod.said) == ["function", "process"]
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 0), ("import sys; sys.exit(3)", 3)])
+def test_what_a_program_does_at_its_exit_comes_to_an_end(launch: Launcher, tmp_path: Path, text: str, code: int):
+    pod = launch.start(
+        "--preload", "off", "--save-seconds", "0.5",
+        script(tmp_path, f"import atexit, time\natexit.register(time.sleep, 60)\n{text}"),
+    )  # fmt: skip
+    assert pod.wait(20) == code
+    assert pod.termination()["restarts"] == 0
+
+
+def test_sigterm_leaves_a_program_that_is_done_the_grace_for_what_it_does_at_its_exit(launch: Launcher, tmp_path: Path):
+    text = "import atexit, time\natexit.register(lambda: (print('SAY done', flush=True), time.sleep(60)))\n"
+    pod = launch.start("--preload", "off", "--grace-seconds", "0.5", script(tmp_path, text))
+    until(lambda: pod.said, "the program is not done")
+    pod.process.terminate()
+    assert pod.wait(20) == 0
+    assert pod.termination()["class"] == "done"
 
 
 @pytest.mark.parametrize(("text", "code"), [("", 0), ("import sys; sys.exit(3)", 3)])

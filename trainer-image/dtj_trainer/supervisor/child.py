@@ -32,7 +32,6 @@ from dtj_trainer.supervisor.place import dtensor_environment
 LEADER_SECONDS: Final = 1.0
 """A plain script's head start for its leader: what a too early call costs in gRPC's back-off."""
 LEAVE_SECONDS: Final = 8.0
-ATEXIT_SECONDS: Final = 5.0
 
 
 def run(order: dict[str, Any]) -> NoReturn:
@@ -137,7 +136,7 @@ def _failed(ours: link.ChildLink, error: BaseException, *, in_cluster: bool) -> 
         printed=own and _explain(failure, error),
     )
     if own:
-        _run_exit_functions(failure.exit_code)
+        atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls at its end
     return failure.exit_code
 
 
@@ -171,22 +170,12 @@ def _done(ours: link.ChildLink, *, in_cluster: bool, explicit_exit: bool) -> int
 
     Whoever leaves early breaks the last step of those who are a little behind.
     """
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter calls first
     ours.outcome(ExitClass.DONE, 0, "", explicit_exit=explicit_exit)
     if in_cluster:
         ours.wait_leave(LEAVE_SECONDS)
-    _run_exit_functions(0)
+    atexit._run_exitfuncs()  # noqa: SLF001 - and then
     return 0
-
-
-def _run_exit_functions(code: int) -> None:
-    """Run atexit functions in bounded time: TensorFlow's may wait for peers that are gone."""
-    late = threading.Timer(ATEXIT_SECONDS, os._exit, (code,))
-    late.daemon = True
-    late.start()
-    atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls at its end
 
 
 def serve(ours: link.ChildLink) -> NoReturn:

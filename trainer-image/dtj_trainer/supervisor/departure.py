@@ -35,16 +35,13 @@ class Departure:
         self._rendezvous = rendezvous
         self._progress = progress
         self.ending: Ending | None = None
+        self.stopping = False
+        """The child was told to stop."""
         self._kill_at: float | None = None
-        """When a child that was told to stop is killed."""
+        """When a child is killed that was told to stop, or was done before that."""
         self._done_at: float | None = None
         self.leave_at: float | None = None
         """When a child that is done, as its peers are, is let go."""
-
-    @property
-    def stopping(self) -> bool:
-        """Whether the child was told to stop."""
-        return self._kill_at is not None
 
     @property
     def done(self) -> bool:
@@ -59,23 +56,26 @@ class Departure:
         """SIGTERM."""
         serves = self._place.part is Part.SERVER
         if self.done:
-            return
-        if child is None or not child.released or child.pid is None:
+            self._kill_at = self._kill_at or now + self._grace()
+        elif child is None or not child.released or child.pid is None:
             known = self._progress.step
             when = "before anything was trained" if known is None else f"between two processes, after step {known}"
             text = f"told to stop (SIGTERM) {when}"
             self.end(Ending(ExitClass.DONE, 0) if serves else Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
         elif serves or self.stopping:
-            self._kill_at = now
+            self.stopping, self._kill_at = True, now
         else:
-            grace = self._settings.grace_seconds
+            self.stopping, self._kill_at = True, now + self._grace()
             if self._progress.managed:
                 child.say({"type": "preempt"})
-                self._kill_at = now + (MANAGED_GRACE if grace is None else grace)
             else:
                 with suppress(ProcessLookupError):  # it has just ended, which will be told
                     os.kill(child.pid, signal.SIGTERM)
-                self._kill_at = now + (SCRIPT_GRACE if grace is None else grace)
+
+    def _grace(self) -> float:
+        if self._settings.grace_seconds is not None:
+            return self._settings.grace_seconds
+        return MANAGED_GRACE if self._progress.managed else SCRIPT_GRACE
 
     def stopped(self, child: Child, *, managed: bool) -> None:
         """The child that was told to stop is gone."""

@@ -49,6 +49,8 @@ class Child:
     sentence: Sentence | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
     """Its own word about its end."""
+    ended_at: float | None = None
+    """When it gave it; what is left to do is what the program does at its exit."""
     prepared: bool = False
     """It has come to where a standby waits."""
     standby: bool = False

@@ -383,7 +383,7 @@ class Supervision:
             case "ready":
                 self._rendezvous.stand(Stage.SERVING)
             case "outcome":
-                child.outcome = dict(message)
+                child.outcome, child.ended_at = dict(message), now
                 self._hear_outcome(now)
 
     def _hear_outcome(self, now: float) -> None:
@@ -424,8 +424,8 @@ class Supervision:
             if not self._rendezvous.overtaken:
                 return
             self._overtaken_at = now
-        if child.pid is None or nursery.is_dead(child.pid):
-            return  # how it ended will be told
+        if child.ended_at is not None or child.pid is None or nursery.is_dead(child.pid):
+            return  # how it ended will be told, or was
         if child.sentence is None and now - self._overtaken_at >= self._save_grace():
             child.sentence = Sentence.OVERTAKEN
             if self._runs:
@@ -479,7 +479,10 @@ class Supervision:
         child = self._pod.child
         if child is None or not child.released or child.pid is None or child.sentence is not None:
             return
-        if self._progress.stalled(now, self._settings.stall_seconds, self._settings.start_seconds):
+        if child.ended_at is not None:
+            if now - child.ended_at <= self._settings.save_seconds:
+                return
+        elif self._progress.stalled(now, self._settings.stall_seconds, self._settings.start_seconds):
             child.sentence = Sentence.STALLED
         elif self._progress.save_hangs(now, self._settings.save_seconds):
             child.sentence = Sentence.SAVING
