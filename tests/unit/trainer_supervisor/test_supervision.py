@@ -52,7 +52,7 @@ def trains() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(trains):
+def test_a_save_that_began_before_a_second_sigterm_is_waited_for_and_so_is_what_its_process_says_then(trains):
     home = Interrupted()
     supervision = Supervision(Settings(), read_place({}, 9401), None, home)
     ours, theirs = link.pair()
@@ -71,6 +71,8 @@ def test_a_save_that_began_before_a_second_sigterm_is_known_when_that_is_heeded(
         home.meanwhile = save
         supervision._turn(time.monotonic())
         home.meanwhile = lambda: None
+        supervision._turn(time.monotonic())
+        theirs.send(link.encode({"type": "checkpoint", "step": 7}))
         supervision._turn(time.monotonic())
         assert "preempt" in link.decode(theirs.recv(link.PACKET_BYTES)).values()
     with pytest.raises(subprocess.TimeoutExpired):

@@ -21,6 +21,8 @@ from dtj_trainer.supervisor.termination import Ending
 
 MANAGED_GRACE: Final = 25.0
 SCRIPT_GRACE: Final = 5.0
+LAST_WORD_SECONDS: Final = 1.0
+"""How long one that had to be waited for, as it saved, has then to say so and leave."""
 LINGER_SECONDS: Final = 5.0
 """How long one that is done waits for its peers to be."""
 LEADER_LINGER_SECONDS: Final = 0.3
@@ -93,9 +95,11 @@ class Departure:
         """
         if child is None:
             return
-        late = self._kill_at is not None and now >= self._kill_at
-        if late and child.pid and not self._progress.writes(now, self._settings.save_seconds):
-            nursery.kill(child.pid)
+        if self._kill_at is not None and now >= self._kill_at:
+            if self._progress.writes(now, self._settings.save_seconds):
+                self._kill_at = now + LAST_WORD_SECONDS
+            elif child.pid:
+                nursery.kill(child.pid)
         if self._done_at is None:
             return
         if self.leave_at is None:
