@@ -7,11 +7,13 @@ hears nothing, with the same methods.
 child -> supervisor    hello, phase, prepared, progress, restored, saving, checkpoint, ready, outcome
 supervisor -> child    go, preempt, checkpoint, profile, leave
 
-Standard library only. Sending never raises: a link that broke is silent.
+Standard library only. Sending never raises: a link that broke is silent. Whoever listens ends when the supervisor is
+gone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -86,6 +88,8 @@ class ChildLink:
         """Somebody asked for a checkpoint; clear it when it is saved."""
         self.profile_wanted: int | None = None
         """So many steps to profile from the next one on; set to None when taken."""
+        self._ended = False
+        """The outcome is said."""
         self._leave = threading.Event()
         self._waits: Callable[[], None] | None = None
         self._go: Message | None = None
@@ -228,6 +232,7 @@ class ChildLink:
         `printed`: the `dtj: …` line of `message` already stands on stderr.
         `explicit_exit`: the program ended itself by sys.exit.
         """
+        self._ended = True
         self.flush()
         self._send(
             {
@@ -284,10 +289,11 @@ class ChildLink:
                 return True
 
     def _receive(self) -> Message | None:
+        """What the supervisor says next; None when it is gone."""
         assert self._sock is not None
         try:
             packet = self._sock.recv(PACKET_BYTES)
-        except OSError:
+        except ConnectionResetError:  # it went without having heard all
             return None
         return decode(packet) if packet else None
 
@@ -299,8 +305,12 @@ class ChildLink:
             self._reader.start()
 
     def _read(self) -> None:
-        while (message := self._receive()) is not None:
-            self._hear(message)
+        """Hear all; a program that nobody supervises any more ends, whatever it does, as it does with its zygote."""
+        with contextlib.suppress(OSError):  # the program has closed it
+            while (message := self._receive()) is not None:
+                self._hear(message)
+            if not self._ended:
+                os._exit(EXIT_RETRY)
         self._leave.set()
         self._released.set()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.cluster import accelerators
+from dtj_trainer.supervisor.nursery import is_dead
 from tests.trainer.supervisor.conftest import ROOT, Launcher, until
 
 pytestmark = pytest.mark.trainer
@@ -333,6 +334,13 @@ def test_the_zygote_has_tensorflow_ready_and_its_death_does_not_end_training(lau
     os.kill(pod.child(), signal.SIGKILL)
     until(lambda: len(pod.said) == 2, "not started again after the zygote's death")
     assert pod.status()["restarts"] == 1
+
+
+def test_what_trains_ends_with_its_supervisor_also_without_a_zygote(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "2000")
+    until(lambda: pod.said, "the program did not begin")
+    pod.process.kill()
+    until(lambda: is_dead(pod.child()), "it trains on", seconds=10)
 
 
 def test_a_zygote_that_dies_when_it_is_to_fork_does_not_leave_the_pod_waiting(launch: Launcher, tmp_path: Path):
