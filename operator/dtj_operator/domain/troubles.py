@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Reason
+from dtj_operator.api.names import Reason, Role
+from dtj_operator.domain.slots import read_indexes
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
     from dtj_operator.domain.snapshot import Pod
 
 FIRST_PAUSE = {
@@ -30,7 +32,7 @@ FIRST_PAUSE = {
 }
 LONGEST_PAUSE = timedelta(seconds=60)
 ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
-"""These stop one object; every other kind stops all creations of the job until it is tried again."""
+"""These stop one object; every other kind stops its peers too until it is tried again."""
 
 PULL_FAILURES = frozenset(
     {
@@ -80,6 +82,26 @@ def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: da
         and trouble.rests(now)
         for trouble in troubles
     )
+
+
+def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
+    """Those of the slots whose pods may not be created yet.
+
+    A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
+    then what is new, and last the evaluators, which training does not wait for.
+    """
+    troubles = draft.snapshot.troubles
+    if not troubles:
+        return set()
+    failed = read_indexes(draft.incident.failed) if draft.incident else set()
+    turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
+    first = (False, False)
+
+    def waits(name: str) -> bool:
+        heard = (trouble for trouble in troubles if turns.get(trouble.target, first) <= turns[name])
+        return too_early(heard, name, draft.job.generation, draft.now)
+
+    return {slot for slot in slots if waits(draft.pod_name(slot))}
 
 
 def unanswered(draft: Draft, reason: str) -> bool:
