@@ -194,7 +194,7 @@ async def test_a_quota_shows_on_the_job_and_heals_by_itself(api_server, kubelet)
         await until(lambda: running(api_server), seconds=15)
 
 
-async def test_an_evaluator_that_is_refused_keeps_no_worker_waiting(api_server, kubelet):
+async def test_an_evaluator_that_is_refused_is_told_and_keeps_no_worker_waiting(api_server, kubelet):
     manifest = job()
     roles = manifest["spec"]["replicaSpecs"]
     roles["evaluator"] = {"template": roles["worker"]["template"]}
@@ -205,7 +205,7 @@ async def test_an_evaluator_that_is_refused_keeps_no_worker_waiting(api_server, 
     )
     async with operating(api_server):
         api_server.create(JOBS, manifest)
-        await until(lambda: running(api_server))
+        await until(lambda: "violates PodSecurity" in status(api_server).get("message", "") and running(api_server))
         api_server.delete("pods", "default", "train-worker-1", grace_seconds=0)
         await until(lambda: "train-worker-1" in names(api_server), seconds=4)
 

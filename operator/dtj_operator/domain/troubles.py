@@ -109,26 +109,46 @@ def unanswered(draft: Draft, reason: str) -> bool:
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
+    return reason in set(TroubleKind) and untried(draft)
+
+
+def untried(draft: Draft) -> bool:
+    """Whether something is missing, and this operator has heard no refusal yet."""
     return (
-        reason in set(TroubleKind)
-        and not draft.snapshot.troubles
+        not draft.snapshot.troubles
         and draft.before.observed_generation == draft.job.generation
-        and any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+        and (
+            draft.snapshot.service is None
+            or any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+        )
     )
 
 
 def obstacle(draft: Draft) -> Obstacle | None:
-    """The first thing in the way of the pods that should be running."""
-    return _refused(draft) or _name_taken(draft) or _stuck(draft)
+    """The first thing in the way of those who train, and of the service."""
+    aside = {draft.pod_name(slot) for slot in draft.slots if slot.role is Role.EVALUATOR}
+    return _first(
+        draft,
+        [trouble for trouble in draft.snapshot.troubles if trouble.target not in aside],
+        [slot for slot in draft.slots if slot.role is not Role.EVALUATOR],
+    )
 
 
-def _refused(draft: Draft) -> Obstacle | None:
-    for trouble in draft.snapshot.troubles:
+def evaluators_obstacle(draft: Draft) -> Obstacle | None:
+    """The first thing in the way of the evaluators."""
+    slots = [slot for slot in draft.slots if slot.role is Role.EVALUATOR]
+    names = {draft.pod_name(slot) for slot in slots}
+    return _first(draft, [trouble for trouble in draft.snapshot.troubles if trouble.target in names], slots)
+
+
+def _first(draft: Draft, troubles: list[Trouble], slots: list[Slot]) -> Obstacle | None:
+    for trouble in troubles:
         return Obstacle(Reason(trouble.kind.value), trouble.target, trouble.message)
-    return None
+    wanted = [slot for slot in slots if slot not in draft.completed]
+    return _name_taken(draft, wanted) or _stuck(draft, wanted)
 
 
-def _name_taken(draft: Draft) -> Obstacle | None:
+def _name_taken(draft: Draft, slots: list[Slot]) -> Obstacle | None:
     service = draft.snapshot.service
     if service is not None and service.owner_uid != draft.job.uid:
         return Obstacle(
@@ -136,7 +156,7 @@ def _name_taken(draft: Draft) -> Obstacle | None:
             f"service {service.name}",
             "exists and is not this job's; delete it, or use another job name",
         )
-    for slot in draft.slots:
+    for slot in slots:
         pod = draft.others.get(draft.pod_name(slot)) if draft.others else None
         if pod is None:
             continue
@@ -149,8 +169,8 @@ def _name_taken(draft: Draft) -> Obstacle | None:
     return None
 
 
-def _stuck(draft: Draft) -> Obstacle | None:
-    for slot in draft.slots:
+def _stuck(draft: Draft, slots: list[Slot]) -> Obstacle | None:
+    for slot in slots:
         pod = draft.current(slot)
         if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)

@@ -241,3 +241,46 @@ def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
     world.troubles.clear()
     world.spec(suspend=False, clusterDomain="example.org")
     assert not world.act().holds("Invalid")
+
+
+# What is in the way of pods that training does not wait for
+
+
+@pytest.mark.parametrize("kind", [TroubleKind.QUOTA_EXCEEDED, TroubleKind.NAME_TAKEN, TroubleKind.POD_REFUSED])
+def test_what_keeps_an_evaluator_from_being_made_is_told_beside_running(kind: TroubleKind):
+    world = job(worker=1, evaluator=1)
+    world.act()
+    world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0", "no room").settle()
+    world.pod("worker", 0, ready()).settle()
+    told = "Training runs, but train-evaluator-0: no room"
+    assert world.holds("Running")
+    assert world.status.message == told
+    world.troubles.clear()  # they live in the memory of one process
+    assert world.decide().status.message == told
+    assert world.settle().status.message == "All pods are ready."
+
+
+def test_an_evaluators_image_that_cannot_be_pulled_is_told_once_also_after_a_recovery():
+    world = job(worker=1, evaluator=1).running().pod("worker", 0, failed(137)).settle().later(1).settle()
+    world.pod("worker", 0, ready()).pod("evaluator", 0, pending("ImagePullBackOff", "Back-off", node="n1")).settle()
+    assert world.status.message == "Training runs, but pod train-evaluator-0: Back-off"
+    writes = world.writes
+    world.pod("evaluator", 0, pending("ErrImagePull", "not found", node="n1")).settle()
+    assert world.writes == writes
+
+
+def test_a_foreign_service_in_the_place_of_a_running_jobs_own_is_told():
+    world = job(worker=2).running()
+    assert world.service is not None
+    world.service["metadata"] |= {"uid": "another", "ownerReferences": []}
+    assert world.settle().status.message.startswith("Training runs, but service train: exists and is not this job's")
+
+
+def test_the_reason_why_training_does_not_run_is_never_an_evaluators():
+    world = job(worker=2, evaluator=1)
+    world.act()
+    world.vanish("evaluator", 0).refuse(TroubleKind.POD_REFUSED, "train-evaluator-0", "violates PodSecurity").settle()
+    world.pod("worker", 0, ready()).pod("worker", 1, pending("ImagePullBackOff", "Back-off", node="n1"))
+    assert world.settle().decide().reason("Running") == "ImagePullFailed"
+    world = job(worker=2, evaluator=1).running().pod("evaluator", 0, pending("ErrImagePull", "x", node="n1"))
+    assert world.pod("worker", 1, not_ready()).settle().decide().reason("Running") == "NotReady"
