@@ -243,6 +243,47 @@ def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
     assert not world.act().holds("Invalid")
 
 
+@pytest.mark.parametrize("suspended", [True, False], ids=["while suspended", "with the resume"])
+def test_a_second_spec_that_the_server_refuses_is_told_as_the_first_was(suspended: bool):  # noqa: FBT001
+    world = job(worker=1)
+    world.act()
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.a: wrong").settle()
+    world.spec(suspend=True).settle()
+    assert world.holds("Invalid")
+    if suspended:
+        world.spec(clusterDomain="example.org").settle()
+        assert not world.holds("Invalid")
+    world.spec(suspend=False, clusterDomain="example.org")
+    assert not world.act().holds("Invalid")
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.b: wrong").settle()
+    assert [message.partition(": ")[2] for message in world.seen("Invalid")] == ["spec.a: wrong", "spec.b: wrong"]
+
+
+def test_a_refused_spec_is_told_once_although_something_else_of_it_was_edited():
+    world = job(worker=1)
+    world.act()
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    world.spec(ttlSecondsAfterFinished=60)
+    assert world.act().holds("Invalid")
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    assert len(world.seen("Invalid")) == 1
+
+
+def test_a_suspended_job_tells_of_a_pattern_that_re2_refuses_and_of_one_that_was_corrected():
+    rule = {"messagePattern": "(?=a)", "action": "Ignore"}
+    world = job(worker=1).spec(suspend=True, failurePolicy={"rules": [rule]}).settle()
+    assert world.holds("Suspended")
+    assert world.holds("Invalid")
+    assert not world.spec(failurePolicy={"rules": []}).settle().holds("Invalid")
+    assert len(world.seen("Invalid")) == 1
+
+
+def test_a_drift_that_a_suspension_has_accepted_is_not_invalid_any_more():
+    world = job(worker=1).running().spec(clusterDomain="example.org").settle()
+    assert world.holds("Invalid")
+    assert not world.spec(suspend=True).settle().holds("Invalid")
+
+
 # What is in the way of pods that training does not wait for
 
 
