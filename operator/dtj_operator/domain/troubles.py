@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE = {
     TroubleKind.NAME_TAKEN: timedelta(seconds=5),
     TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
-    TroubleKind.POD_REFUSED: timedelta(seconds=30),
+    TroubleKind.POD_REFUSED: timedelta(seconds=5),
     TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
     TroubleKind.INVALID: timedelta(seconds=60),
 }

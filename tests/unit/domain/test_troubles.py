@@ -27,7 +27,12 @@ def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
     assert before is not None
     assert before.since == NOW
     other = refused(TroubleKind.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
-    assert (other.since, other.pause) == (now, timedelta(seconds=30))
+    assert (other.since, other.pause) == (now, timedelta(seconds=5))
+
+
+def test_a_pod_is_tried_again_soon_when_what_it_names_may_just_be_being_made():
+    """`kubectl apply -f FOLDER` makes a ServiceAccount after the job that names it: 403 until then."""
+    assert not early(refused(TroubleKind.POD_REFUSED, "p", "no service account", generation=1, now=NOW), "p", after=5)
 
 
 def test_an_invalid_template_is_tried_again_after_60_seconds_or_at_once_on_a_new_generation():
