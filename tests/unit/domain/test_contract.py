@@ -325,3 +325,16 @@ def test_the_reason_why_training_does_not_run_is_never_an_evaluators():
     assert world.settle().decide().reason("Running") == "ImagePullFailed"
     world = job(worker=2, evaluator=1).running().pod("evaluator", 0, pending("ErrImagePull", "x", node="n1"))
     assert world.pod("worker", 1, not_ready()).settle().decide().reason("Running") == "NotReady"
+
+
+# Side-cars
+
+
+def test_an_evaluator_that_is_done_is_not_waited_for_because_its_side_car_runs_on():
+    world = job(worker=1, evaluator=1).spec(successPolicy={"waitForEvaluatorSeconds": 600}, ttlSecondsAfterFinished=5)
+    world.running().pod("evaluator", 0, {**done(), "phase": "Running"})
+    side_car = {"name": "logs", "state": {"running": {}}}
+    world.pods["train-evaluator-0"]["status"]["containerStatuses"].append(side_car)
+    world.pod("worker", 0, done()).settle().reap().settle()
+    assert "train-evaluator-0" not in world.pods
+    assert world.later(5).settle().job_deleted
