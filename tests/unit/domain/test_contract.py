@@ -151,6 +151,13 @@ def _cause_of(*changes: Change) -> dict[str, int]:
     return {str(cause): count for cause, count in world.status.restarts.by_cause.items()}
 
 
+@pytest.mark.parametrize(("code", "cause"), [(42, "Preempted"), (143, "Preempted"), (137, "Killed"), (75, "PeerLost")])
+@pytest.mark.parametrize("word", ["TrainerOfSomebodyElse", "", None, ["preempted"]])
+def test_a_code_is_bare_where_the_class_beside_it_is_none_of_ours(word: str, code: int, cause: str):
+    world = job(worker=2).running().pod("worker", 1, told(word, code)).settle().later(1).settle()
+    assert world.status.restarts.by_cause == {cause: 1}
+
+
 # Attempts
 
 
