@@ -10,7 +10,7 @@ from dtj_operator.domain.acceptance import without_checkpoints
 from dtj_operator.domain.failure import ended
 from dtj_operator.domain.stability import all_up, is_up, running_again
 from dtj_operator.domain.success import success_slot
-from dtj_operator.domain.troubles import evaluators_obstacle, obstacle, unanswered, untried
+from dtj_operator.domain.troubles import obstacle, obstacle_beside, unanswered, untried
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -88,10 +88,12 @@ def _running(draft: Draft) -> None:
 
 def _all_ready(draft: Draft) -> None:
     """Running; what is in the way of an evaluator or of the service is said beside it."""
-    found = obstacle(draft) or evaluators_obstacle(draft)
+    found = obstacle_beside(draft)
     sentence = f"Training runs, but {found.sentence}" if found else ALL_READY
     old = draft.condition(ConditionType.RUNNING)
-    if old and old.holds and (_same_subject(old.message, sentence) or (found is None and untried(draft))):
+    if old and old.holds and (old.message == sentence or _same_subject(old.message, sentence)):
+        return
+    if old and old.holds and found is None and untried(draft):
         return
     draft.set_true(ConditionType.RUNNING, Reason.ALL_READY, sentence)
 

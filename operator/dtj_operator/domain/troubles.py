@@ -134,10 +134,10 @@ def obstacle(draft: Draft) -> Obstacle | None:
     )
 
 
-def evaluators_obstacle(draft: Draft) -> Obstacle | None:
-    """The first thing in the way of the evaluators."""
+def obstacle_beside(draft: Draft) -> Obstacle | None:
+    """The first thing in the way of the service or of an evaluator, where all those who train are up."""
     slots = [slot for slot in draft.slots if slot.role is Role.EVALUATOR]
-    names = {draft.pod_name(slot) for slot in slots}
+    names = {draft.name, *map(draft.pod_name, slots)}
     return _first(draft, [trouble for trouble in draft.snapshot.troubles if trouble.target in names], slots)
 
 

@@ -324,6 +324,12 @@ def test_a_foreign_service_in_the_place_of_a_running_jobs_own_is_told():
     assert world.settle().status.message.startswith("Training runs, but service train: exists and is not this job's")
 
 
+def test_a_service_that_cannot_be_made_again_is_told_beside_running():
+    world = job(worker=2).running().refuse(TroubleKind.QUOTA_EXCEEDED, "train", "exceeded quota: services")
+    world.service = None
+    assert world.act().status.message == "Training runs, but train: exceeded quota: services"
+
+
 def test_the_reason_why_training_does_not_run_is_never_an_evaluators():
     world = job(worker=2, evaluator=1)
     world.act()
