@@ -9,10 +9,11 @@ import pytest
 
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
-from dtj_operator.runtime.election import Elector, Terms
+from dtj_operator.runtime.election import Elector, LeaseImpossible, Terms
+from tests.component.world import until
 from tests.support.apiserver import Answer, ApiServer, Hang
 
-TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05)
+TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05, no_namespace=1.0)
 numbers = itertools.count()
 
 
@@ -119,3 +120,28 @@ async def test_a_lease_that_somebody_deleted_is_made_anew_by_the_leader(electors
     lease = api_server.get("leases", "dtj-system", "dtj-operator")
     assert lease is not None
     assert lease["spec"]["holderIdentity"] == "one"
+
+
+async def test_a_namespace_that_comes_late_gets_its_lease(electors, api_server):
+    api_server.delete("namespaces", "", "dtj-system")
+    first = await electors("one")
+    await until(lambda: bool(api_server.log.select(lambda request: request.verb == "create" and request.code == 404)))
+    api_server.create("namespaces", {"metadata": {"name": "dtj-system"}})
+    await asyncio.wait_for(first.leading.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "words"),
+    [
+        ("nowhere", "dtj-operator", 'the lease nowhere/dtj-operator cannot be made: namespaces "nowhere" not found'),
+        ("dtj-system", "Foo_Bar", "the lease dtj-system/Foo_Bar cannot be made"),
+    ],
+)
+async def test_a_lease_that_can_never_be_made_is_said(api_server, namespace, name, words):
+    connection = Connection(server=api_server.url, token=Token("one"))
+    async with HttpClient(connection, user_agent="dtj-operator/one") as client:
+        elector = Elector(
+            client, namespace=namespace, name=name, identity="one", observe=lambda _leads: None, terms=TERMS
+        )
+        with pytest.raises(LeaseImpossible, match=words):
+            await asyncio.wait_for(elector.run(), 10)

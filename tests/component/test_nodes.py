@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
-from dtj_operator.runtime.nodes import MISSING_SECONDS, RENEWAL, NodeWatch
+from dtj_operator.runtime.nodes import MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.apiserver.faults import Rule
 from tests.support.fasttime import IdleLoop
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 LOSS_SECONDS = 30.0
 RENEWED_EVERY = 10.0
-SEEN_UNRENEWED = RENEWAL.total_seconds()
 READ_ANEW_SECONDS = 0.2
 
 
@@ -135,12 +134,54 @@ async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: Worl
 async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: World):
     world.node("a")
     await world.begin()
-    for _ in range(3):
+    for _ in range(6):
         await world.renew("a")
         await asyncio.sleep(RENEWED_EVERY)
         assert not await world.lost("a", loss_seconds=1)
-    await asyncio.sleep(SEEN_UNRENEWED - RENEWED_EVERY)
+    await asyncio.sleep(RENEWAL_SECONDS - RENEWED_EVERY)
     assert await world.lost("a", loss_seconds=1)
+
+
+@in_idle_time
+async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_it(world: World):
+    world.node("a")
+    await world.begin()
+    for _ in range(5):
+        await world.renew("a")
+        await asyncio.sleep(0.9)
+    world.suspected.clear()
+    await asyncio.sleep(2.5)
+    assert set(world.suspected) == {"a"}
+    assert not await world.lost("a", loss_seconds=5)
+    await asyncio.sleep(1.5)
+    assert await world.lost("a", loss_seconds=5)
+
+
+@in_idle_time
+async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_next(world: World):
+    world.node("a")
+    await world.begin()
+    for pause in (1.0, 1.0, RENEWED_EVERY, 1.0, 1.0, 1.0, RENEWED_EVERY):
+        await world.renew("a")
+        await asyncio.sleep(pause)
+        assert not await world.lost("a", loss_seconds=1)
+
+
+@in_idle_time
+async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_outage(world: World):
+    world.node("a")
+    await world.begin()
+    await asyncio.sleep(1)  # the watches are open, and stay so
+    for _ in range(5):
+        await world.renew("a")
+        await asyncio.sleep(0.9)
+    outage = world.cut_off()
+    await asyncio.sleep(RENEWED_EVERY)
+    outage.times = 0
+    await asyncio.sleep(RENEWED_EVERY - 1)
+    assert not await world.lost("a", loss_seconds=5)
+    await world.renew("a")
+    assert not await world.lost("a", loss_seconds=5)
 
 
 @in_idle_time
@@ -148,7 +189,7 @@ async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before
     world.node("a", renewed=-600)
     await world.begin()
     assert not await world.lost("a")
-    await asyncio.sleep(SEEN_UNRENEWED - 1)
+    await asyncio.sleep(RENEWAL_SECONDS - 1)
     assert not await world.lost("a")
     await asyncio.sleep(1)
     assert await world.lost("a")
@@ -222,7 +263,7 @@ async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one
     await asyncio.sleep(RENEWED_EVERY - 1)
     assert not await world.lost("b")
     await world.renew("b")
-    await asyncio.sleep(SEEN_UNRENEWED)
+    await asyncio.sleep(RENEWAL_SECONDS)
     assert not await world.lost("b")
     assert await world.lost("dead")
 

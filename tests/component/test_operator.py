@@ -194,6 +194,22 @@ async def test_a_quota_shows_on_the_job_and_heals_by_itself(api_server, kubelet)
         await until(lambda: running(api_server), seconds=15)
 
 
+async def test_an_evaluator_that_is_refused_is_told_and_keeps_no_worker_waiting(api_server, kubelet):
+    manifest = job()
+    roles = manifest["spec"]["replicaSpecs"]
+    roles["evaluator"] = {"template": roles["worker"]["template"]}
+    api_server.faults.add(
+        lambda request: request.verb == "create" and request.name == "train-evaluator-0",
+        Answer(403, "Forbidden", "violates PodSecurity"),
+        times=None,
+    )
+    async with operating(api_server):
+        api_server.create(JOBS, manifest)
+        await until(lambda: "violates PodSecurity" in status(api_server).get("message", "") and running(api_server))
+        api_server.delete("pods", "default", "train-worker-1", grace_seconds=0)
+        await until(lambda: "train-worker-1" in names(api_server), seconds=4)
+
+
 async def test_a_foreign_pod_in_a_slots_name_is_named_and_left_alone(api_server, kubelet):
     foreign = {"metadata": {"name": "train-worker-1"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     uid = api_server.create("pods", foreign)["metadata"]["uid"]

@@ -108,3 +108,14 @@ async def test_nonsense_is_ignored_and_asked_for_ever_less_often(api_server, kub
             await until(lambda: len(asked) == 3)
             assert asked[2] - asked[1] > asked[1] - asked[0]
             assert "progress" not in status(api_server)
+
+
+async def test_a_pod_that_answers_before_its_first_step_is_asked_once_in_a_period_at_least(
+    api_server, kubelet, monkeypatch
+):
+    monkeypatch.setattr(progress, "PERIOD_SECONDS", 0.3)
+    async with operating(api_server, progress=True):
+        api_server.create(JOBS, job())
+        async with trainer(api_server, lambda: web.json_response(said(api_server, step=None, phase="build"))) as asked:
+            await until(lambda: len(asked) == 6, seconds=15)
+            assert asked[5] - asked[4] < 2.0

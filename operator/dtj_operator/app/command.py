@@ -70,6 +70,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
     from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
+    from dtj_operator.runtime.election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.runtime.source import SourceEnded  # noqa: PLC0415
 
     set_up(settings.log_format, settings.log_level)
@@ -91,7 +92,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         return _say(str(problem), FAILED)
     except LeadershipLost:
         return _say(LOST, FAILED)
-    except (SourceEnded, KubeError) as problem:
+    except (LeaseImpossible, SourceEnded, KubeError) as problem:
         return _say(str(problem), FAILED)
     return 0
 

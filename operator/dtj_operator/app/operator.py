@@ -87,7 +87,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Operate until `stop` is set.
 
-        Raises Unprepared, SettingsProblem, LeadershipLost, SourceEnded, KubeError.
+        Raises Unprepared, SettingsProblem, LeaseImpossible, LeadershipLost, SourceEnded, KubeError.
         """
         async with AsyncExitStack() as stack:
             client = await self._open_client(stack)

@@ -15,6 +15,7 @@ TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 LARGEST_PORT = 65535
 NAMESPACE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 LEASE_NAME = "dtj-operator"
 
 
@@ -120,7 +121,7 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
         kubeconfig=given("KUBECONFIG"),
         namespaces=tuple(dict.fromkeys(_namespace(name.strip()) for name in names)),
         leader_elect=switch("LEADER_ELECT", default.leader_elect),
-        lease_name=given("LEASE_NAME") or default.lease_name,
+        lease_name=_object_name("LEASE_NAME", given("LEASE_NAME"), default.lease_name),
         workers=int(_number("WORKERS", given("WORKERS"), default.workers, least=1)),
         kube_api_qps=_number("KUBE_API_QPS", given("KUBE_API_QPS"), default.kube_api_qps, least=0),
         kube_api_burst=int(_number("KUBE_API_BURST", given("KUBE_API_BURST"), default.kube_api_burst, least=1)),
@@ -143,6 +144,15 @@ def _namespace(name: str) -> str:
         msg = f"{_flag('NAMESPACE')} has {name!r} in it: name namespaces, or leave it out for the whole cluster"
         raise SettingsProblem(msg)
     return name
+
+
+def _object_name(name: str, text: str | None, otherwise: str) -> str:
+    if text is None:
+        return otherwise
+    if not OBJECT_NAME.fullmatch(text):
+        msg = f"{_flag(name)} is {text!r}: give an object's name, of lower case letters, digits, '-' and '.'"
+        raise SettingsProblem(msg)
+    return text
 
 
 def _number(name: str, text: str | None, otherwise: float, *, least: float) -> float:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
 from dtj_operator.build.pod import overridden
+from dtj_operator.domain.validity import forget_refusal
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def take_spec(draft: Draft) -> None:
     now, before = draft.spec_hash_now, draft.spec_hash
     draft.spec_hash = now
     if before and now != before:
+        forget_refusal(draft)
         _warn_of_checkpoints(draft)
         _warn_of_templates(draft)
     else:

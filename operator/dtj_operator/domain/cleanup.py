@@ -48,7 +48,11 @@ def _evaluators_waited_for(draft: Draft) -> list[Pod]:
     seconds = draft.spec.success_policy.wait_for_evaluator_seconds
     if not (seconds and draft.completion_time and draft.holds(ConditionType.SUCCEEDED)):
         return []
-    unfinished = [pod for slot, pod in draft.pods.items() if slot.role is Role.EVALUATOR and pod.phase not in TERMINAL]
+    unfinished = [
+        pod
+        for slot, pod in draft.pods.items()
+        if slot.role is Role.EVALUATOR and slot not in draft.completed and pod.phase not in TERMINAL
+    ]
     ends = draft.completion_time + timedelta(seconds=seconds)
     if not unfinished or draft.now >= ends:
         return []

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.domain.snapshot import Container, Pod, Terminated
 
+CLASSES = frozenset(ExitClass)
 OOM_KILLED = "OOMKilled"
 LAST_SIGNAL = 159
 KEYBOARD_INTERRUPT = 130
@@ -75,7 +76,7 @@ class Failure:
     reason: str = ""
     """Of the terminated container."""
     exit_class: str = ""
-    """`class` of the termination message, when the container wrote one."""
+    """`class` of the termination message; empty when there is none, or another than ours."""
     message: str = ""
     """The whole termination message, or the pod's own words."""
     pod_reason: str = ""
@@ -149,12 +150,13 @@ def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
     """The facts of a pod that has failed or is being taken away."""
     message = end.message if end else pod.message
     told = decoded(message)
+    word = str(told.get("class"))
     # A kubelet that came back may know no container any more; Succeeded still means that all ended with 0.
     code = 0 if pod.phase == "Succeeded" else None
     return Failure(
         exit_code=end.exit_code if end else code,
         reason=end.reason if end else "",
-        exit_class=str(told.get("class") or ""),
+        exit_class=word if word in CLASSES else "",
         message=message or pod.message,
         pod_reason=pod.reason,
         disruption=pod.disruption,

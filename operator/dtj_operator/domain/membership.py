@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.domain.plan import CreatePod, CreateService
-from dtj_operator.domain.troubles import too_early
+from dtj_operator.domain.troubles import held_back, too_early
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -33,9 +33,10 @@ def membership(draft: Draft) -> None:
         slot for slot, record in draft.slots.items() if slot not in draft.completed and _vacant(draft, slot, record)
     ]
     if vacant and service_stands and not draft.held:
-        avoid = draft.lost_nodes()
+        avoid, waiting = draft.lost_nodes(), held_back(draft, vacant)
         for slot in vacant:
-            _create(draft, slot, avoid)
+            if slot not in waiting and draft.pod_name(slot) not in draft.others:
+                draft.actions.append(CreatePod(slot.role, slot.index, draft.attempt, avoid))
 
 
 def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
@@ -46,24 +47,13 @@ def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
     return draft.current(slot) is None and draft.remove(pod)
 
 
-def _create(draft: Draft, slot: Slot, avoid: tuple[str, ...]) -> None:
-    name = draft.pod_name(slot)
-    if name in draft.others or not _may_try(draft, name):
-        return
-    draft.actions.append(CreatePod(slot.role, slot.index, draft.attempt, avoid))
-
-
 def _service(draft: Draft) -> bool:
     """Whether the service stands, or will when this plan's pods are created. A job of size 0 has one too."""
     service = draft.snapshot.service
     if service is not None:
         return service.owner_uid == draft.job.uid and service.deleted_at is None
-    if draft.held or not _may_try(draft, draft.name):
+    own = [trouble for trouble in draft.snapshot.troubles if trouble.target == draft.name]
+    if draft.held or too_early(own, draft.name, draft.job.generation, draft.now):
         return False
     draft.actions.append(CreateService())
     return True
-
-
-def _may_try(draft: Draft, target: str) -> bool:
-    """Whether no refusal stands in the way of that creation by now."""
-    return not too_early(draft.snapshot.troubles, target, draft.job.generation, draft.now)

@@ -10,12 +10,13 @@ from dtj_operator.domain.acceptance import without_checkpoints
 from dtj_operator.domain.failure import ended
 from dtj_operator.domain.stability import all_up, is_up, running_again
 from dtj_operator.domain.success import success_slot
-from dtj_operator.domain.troubles import obstacle, unanswered
+from dtj_operator.domain.troubles import obstacle, obstacle_beside, unanswered, untried
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
     from dtj_operator.domain.slots import Slot
 
+ALL_READY = "All pods are ready."
 NAMED = 3
 """So many pods are named in a message; the rest is counted."""
 
@@ -73,7 +74,7 @@ def _failed(draft: Draft, slot: Slot) -> bool:
 def _running(draft: Draft) -> None:
     """True when every pod of chief, worker and ps is Ready or done; else why not."""
     if all_up(draft):
-        draft.set_true(ConditionType.RUNNING, Reason.ALL_READY, "All pods are ready.")
+        _all_ready(draft)
         running_again(draft)
         return
     reason, sentence = _why_not(draft)
@@ -83,6 +84,18 @@ def _running(draft: Draft) -> None:
     if old and not old.holds and reason in {Reason.STARTING, Reason.RESTARTING} and unanswered(draft, old.reason):
         return
     draft.set_false(ConditionType.RUNNING, reason, sentence)
+
+
+def _all_ready(draft: Draft) -> None:
+    """Running; what is in the way of an evaluator or of the service is said beside it."""
+    found = obstacle_beside(draft)
+    sentence = f"Training runs, but {found.sentence}" if found else ALL_READY
+    old = draft.condition(ConditionType.RUNNING)
+    if old and old.holds and (old.message == sentence or _same_subject(old.message, sentence)):
+        return
+    if old and old.holds and found is None and untried(draft):
+        return
+    draft.set_true(ConditionType.RUNNING, Reason.ALL_READY, sentence)
 
 
 def _why_not(draft: Draft) -> tuple[Reason, str]:
@@ -155,6 +168,6 @@ def _sentence(draft: Draft) -> str:
     running = draft.condition(ConditionType.RUNNING)
     if running is None:
         return ""
-    if running.holds and restarting and restarting.reason == Reason.RECOVERED:
+    if running.message == ALL_READY and restarting and restarting.reason == Reason.RECOVERED:
         return restarting.message
     return running.message

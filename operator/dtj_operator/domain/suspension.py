@@ -12,6 +12,7 @@ from dtj_operator.api.status import whole_second
 from dtj_operator.domain.acceptance import take_spec
 from dtj_operator.domain.rules import pattern_problem
 from dtj_operator.domain.slots import SlotRecord
+from dtj_operator.domain.validity import validated_at_rest
 from dtj_operator.domain.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def suspended(draft: Draft) -> Verdict | None:
         return None
     draft.start_time = None
     take_spec(draft)
+    validated_at_rest(draft)
     draft.choose_strategy()
     draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
     draft.incident, draft.started = None, False

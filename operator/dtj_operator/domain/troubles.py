@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Reason
+from dtj_operator.api.names import Reason, Role
+from dtj_operator.domain.slots import read_indexes
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:
@@ -19,18 +20,19 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
     from dtj_operator.domain.snapshot import Pod
 
 FIRST_PAUSE = {
     TroubleKind.NAME_TAKEN: timedelta(seconds=5),
     TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
-    TroubleKind.POD_REFUSED: timedelta(seconds=30),
+    TroubleKind.POD_REFUSED: timedelta(seconds=5),
     TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
     TroubleKind.INVALID: timedelta(seconds=60),
 }
 LONGEST_PAUSE = timedelta(seconds=60)
 ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
-"""These stop one object; every other kind stops all creations of the job until it is tried again."""
+"""These stop one object; every other kind stops its peers too until it is tried again."""
 
 PULL_FAILURES = frozenset(
     {
@@ -82,31 +84,71 @@ def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: da
     )
 
 
+def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
+    """Those of the slots whose pods may not be created yet.
+
+    A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
+    then what is new, and last the evaluators, which training does not wait for.
+    """
+    troubles = draft.snapshot.troubles
+    if not troubles:
+        return set()
+    failed = read_indexes(draft.incident.failed) if draft.incident else set()
+    turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
+    first = (False, False)
+
+    def waits(name: str) -> bool:
+        heard = (trouble for trouble in troubles if turns.get(trouble.target, first) <= turns[name])
+        return too_early(heard, name, draft.job.generation, draft.now)
+
+    return {slot for slot in slots if waits(draft.pod_name(slot))}
+
+
 def unanswered(draft: Draft, reason: str) -> bool:
     """Whether that refusal was told by an operator before this one and its write has not been tried again.
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
+    return reason in set(TroubleKind) and untried(draft)
+
+
+def untried(draft: Draft) -> bool:
+    """Whether something is missing, and this operator has heard no refusal yet."""
     return (
-        reason in set(TroubleKind)
-        and not draft.snapshot.troubles
+        not draft.snapshot.troubles
         and draft.before.observed_generation == draft.job.generation
-        and any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+        and (
+            draft.snapshot.service is None
+            or any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+        )
     )
 
 
 def obstacle(draft: Draft) -> Obstacle | None:
-    """The first thing in the way of the pods that should be running."""
-    return _refused(draft) or _name_taken(draft) or _stuck(draft)
+    """The first thing in the way of those who train, and of the service."""
+    aside = {draft.pod_name(slot) for slot in draft.slots if slot.role is Role.EVALUATOR}
+    return _first(
+        draft,
+        [trouble for trouble in draft.snapshot.troubles if trouble.target not in aside],
+        [slot for slot in draft.slots if slot.role is not Role.EVALUATOR],
+    )
 
 
-def _refused(draft: Draft) -> Obstacle | None:
-    for trouble in draft.snapshot.troubles:
+def obstacle_beside(draft: Draft) -> Obstacle | None:
+    """The first thing in the way of the service or of an evaluator, where all those who train are up."""
+    slots = [slot for slot in draft.slots if slot.role is Role.EVALUATOR]
+    names = {draft.name, *map(draft.pod_name, slots)}
+    return _first(draft, [trouble for trouble in draft.snapshot.troubles if trouble.target in names], slots)
+
+
+def _first(draft: Draft, troubles: list[Trouble], slots: list[Slot]) -> Obstacle | None:
+    for trouble in troubles:
         return Obstacle(Reason(trouble.kind.value), trouble.target, trouble.message)
-    return None
+    wanted = [slot for slot in slots if slot not in draft.completed]
+    return _name_taken(draft, wanted) or _stuck(draft, wanted)
 
 
-def _name_taken(draft: Draft) -> Obstacle | None:
+def _name_taken(draft: Draft, slots: list[Slot]) -> Obstacle | None:
     service = draft.snapshot.service
     if service is not None and service.owner_uid != draft.job.uid:
         return Obstacle(
@@ -114,7 +156,7 @@ def _name_taken(draft: Draft) -> Obstacle | None:
             f"service {service.name}",
             "exists and is not this job's; delete it, or use another job name",
         )
-    for slot in draft.slots:
+    for slot in slots:
         pod = draft.others.get(draft.pod_name(slot)) if draft.others else None
         if pod is None:
             continue
@@ -127,8 +169,8 @@ def _name_taken(draft: Draft) -> Obstacle | None:
     return None
 
 
-def _stuck(draft: Draft) -> Obstacle | None:
-    for slot in draft.slots:
+def _stuck(draft: Draft, slots: list[Slot]) -> Obstacle | None:
+    for slot in slots:
         pod = draft.current(slot)
         if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)

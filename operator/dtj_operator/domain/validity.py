@@ -39,22 +39,48 @@ def spec_hash(spec: JobSpec) -> str:
 
 def validated(draft: Draft) -> None:
     """Set or clear `Invalid`; no pod is made from an invalid spec."""
-    reason, message = _problem(draft)
+    reason, message = _bad_pattern(draft) or _problem(draft)
     if reason is None:
         told = draft.condition(ConditionType.INVALID)
         if told and told.holds and not unanswered(draft, told.reason):
-            draft.set_false(ConditionType.INVALID, Reason.VALID, "The spec can be acted upon.")
+            _valid(draft)
         return
-    if draft.set_true(ConditionType.INVALID, reason, message):
-        draft.warn(EventReason.INVALID, message)
+    _invalid(draft, reason, message)
     if reason is not Reason.INVALID:
         draft.held = message
 
 
-def _problem(draft: Draft) -> tuple[Reason | None, str]:
+def validated_at_rest(draft: Draft) -> None:
+    """Of a suspended job only the patterns can be judged; what the server refused stands until the spec is another."""
+    told, bad = draft.condition(ConditionType.INVALID), _bad_pattern(draft)
+    if bad is not None:
+        _invalid(draft, *bad)
+    elif told and told.holds and told.reason != Reason.INVALID:
+        _valid(draft)
+
+
+def forget_refusal(draft: Draft) -> None:
+    """The spec is another now than the one that the server refused, if it did."""
+    told = draft.condition(ConditionType.INVALID)
+    if told and told.holds and told.reason == Reason.INVALID:
+        _valid(draft)
+
+
+def _valid(draft: Draft) -> None:
+    draft.set_false(ConditionType.INVALID, Reason.VALID, "The spec can be acted upon.")
+
+
+def _invalid(draft: Draft, reason: Reason, message: str) -> None:
+    if draft.set_true(ConditionType.INVALID, reason, message):
+        draft.warn(EventReason.INVALID, message)
+
+
+def _bad_pattern(draft: Draft) -> tuple[Reason, str] | None:
     words = pattern_problem(draft.spec.failure_policy.rules)
-    if words:
-        return Reason.BAD_PATTERN, f"{words}."
+    return (Reason.BAD_PATTERN, f"{words}.") if words else None
+
+
+def _problem(draft: Draft) -> tuple[Reason | None, str]:
     if draft.start_time and draft.spec_hash and _drifted(draft):
         return (
             Reason.SPEC_CHANGED,
@@ -64,7 +90,9 @@ def _problem(draft: Draft) -> tuple[Reason | None, str]:
             ),
         )
     for trouble in draft.snapshot.troubles:
-        if trouble.kind is TroubleKind.INVALID:
+        # A refusal of an earlier spec says nothing new.
+        current = trouble.generation == draft.job.generation or draft.holds(ConditionType.INVALID)
+        if trouble.kind is TroubleKind.INVALID and current:
             return (
                 Reason.INVALID,
                 f"The API server refuses {trouble.target}: {trouble.message}",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+from yarl import URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,14 +166,15 @@ def from_kubeconfig(paths: str) -> Connection:
         msg = f"user {context['user']!r} in the kubeconfig {found} has a password, which API servers no longer accept"
         raise ConnectionProblem(msg)
     server = str(cluster.get("server") or "")
-    if not server.startswith(("http://", "https://")):
-        msg = f"cluster {context.get('cluster')!r} in the kubeconfig {found} has no http or https server address"
+    if not _is_address(server):
+        cluster_name = context.get("cluster")
+        msg = f"cluster {cluster_name!r} in the kubeconfig {found} has no http or https server address: {server!r}"
         raise ConnectionProblem(msg)
     folder = found.parent
     token_file = user.get("tokenFile")
     token = Token(value=str(user.get("token") or ""))
     if token_file and not token.value:
-        token = Token(file=folder / token_file)
+        token = Token(file=folder / str(token_file))
         token.current()
     certificate = _material(user, "client-certificate", folder)
     private_key = _material(user, "client-key", folder)
@@ -191,8 +193,16 @@ def from_kubeconfig(paths: str) -> Connection:
     )
 
 
+def _is_address(server: str) -> bool:
+    try:
+        return server.startswith(("http://", "https://")) and bool(URL(server).host)
+    except ValueError:
+        return False
+
+
 def _entry(document: dict[str, Any], path: Path, plural: str, singular: str, name: str) -> dict[str, Any]:
-    for entry in document.get(plural) or ():
+    entries = document.get(plural)
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("name") == name:
             value = entry.get(singular) or {}
             if isinstance(value, dict):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused
 from dtj_operator.kube.resources import LEASES
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ class Terms:
     """Between looks at somebody else's lease: what a standby adds to a hand-over at most."""
     vacant_retry: float = 0.5
     """Between looks at a lease whose holder is about to leave or has left."""
+    no_namespace: float = 30.0
+    """How long the lease's namespace may be missing at the start: it may just be being made."""
+
+
+class LeaseImpossible(Exception):
+    """There will never be a lease; the message is a sentence for the administrator."""
 
 
 class Elector:
@@ -67,6 +73,8 @@ class Elector:
         self._seen_at = float("-inf")
         self._own: dict[str, Any] = {}
         """The lease as we wrote it last, while nobody else is known to have touched it."""
+        self._missing_since: float | None = None
+        """When the lease's namespace was first said not to exist."""
         self._turn = asyncio.Lock()
         """A renewal under way ends before the lease is given back, and none begins after."""
         self._released = False
@@ -78,7 +86,7 @@ class Elector:
         return asyncio.get_running_loop().time() < self._valid_until
 
     async def run(self) -> None:
-        """Wait for the lease and hold it; returns when it is lost."""
+        """Wait for the lease and hold it; returns when it is lost. Raises LeaseImpossible."""
         while not await self._attempt():  # noqa: ASYNC110  (nobody tells us when a lease is free)
             await asyncio.sleep(self._wait())
         logger.info("leading", extra={"lease": f"{self._namespace}/{self._name}", "identity": self._identity})
@@ -164,7 +172,20 @@ class Elector:
             self._own = await self._client.create(LEASES, self._namespace, self._new())
         except AlreadyExists:
             return False
+        except (NotFound, Refused) as error:
+            if self._hopeless(error):
+                msg = f"the lease {self._namespace}/{self._name} cannot be made: {error.message}"
+                raise LeaseImpossible(msg) from error
+            raise
         return True
+
+    def _hopeless(self, error: NotFound | Refused) -> bool:
+        """Whether the lease's name is wrong, or its namespace does not come."""
+        if isinstance(error, Refused):
+            return error.invalid
+        now = asyncio.get_running_loop().time()
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        return not self.leading.is_set() and now - self._missing_since >= self._terms.no_namespace
 
     async def _write(self, found: dict[str, Any], began: float) -> bool:
         """Put our name and the time into the lease, unless it has changed since it was read."""

@@ -151,7 +151,8 @@ class Executor:
             if await self._create(PODS, self._store.pods, key, known, body):
                 self._made[key] = (known.uid, {**self.made(key, known.uid), name: action.attempt})
             else:
-                # A quota that is used up for one pod is used up for its peers: no volley of refusals.
+                # A quota that is used up for one pod is used up for its peers: no volley of refusals. Whom it does not
+                # concern comes in the next pass, which follows at once.
                 refused = too_early(self._ledger.of(key, known.uid), "", known.generation, self._clock.now())
             return True
 

@@ -1,7 +1,7 @@
 """Which nodes have stopped giving signs of life.
 
-A kubelet renews its Lease every ten seconds. A node is lost when its Lease has not been renewed for as long
-as the job allows, counted from the last renewal and seen unrenewed for more than one renewal period by our own
+A kubelet renews its Lease every ten seconds, some more often. A node is lost when its Lease has not been renewed for
+as long as the job allows, counted from the last renewal and seen unrenewed for more than one renewal period by our own
 clock, so that neither a restart of the operator nor a skewed clock condemns a living node. A node without a
 Lease is judged by its Ready condition, one whose Node object is gone is lost. When more than half of three or
 more nodes look lost, or there has never been any, the fault is more likely ours, and none is.
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
-RENEWAL = timedelta(seconds=12)
+RENEWAL_SECONDS = 12.0
 """A little more than the kubelet's renewal period of 10 s."""
-SUSPECT_SECONDS = 12.0
+ENOUGH_PERIODS = 3
+"""So many of a node's own periods are seen before they count: the kubelet's are never all short by chance."""
 LOOK_SECONDS = 1.0
 MISSING_SECONDS = 5.0
 """A pod may name a node before our own watch has told us of it."""
@@ -64,6 +65,16 @@ class _Sign:
     """Loop time at which this renewal was first seen."""
     witnessed: bool
     """Whether an earlier one had been seen before, so that `seen_at` is when it was made."""
+    periods: int = 0
+    """Times between renewals that were seen from end to end."""
+    longest: float = 0.0
+    """The longest of them, seconds."""
+
+    @property
+    def due_at(self) -> float:
+        """Loop time before which the absence of the next renewal means nothing."""
+        own = 2 * self.longest if self.periods >= ENOUGH_PERIODS else RENEWAL_SECONDS
+        return self.seen_at + min(RENEWAL_SECONDS, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +117,7 @@ class NodeWatch:
         for source in self.sources:
             await source.synced.wait()
         while True:
-            late = {name for name in self._names() if self._silent_seconds(name) > SUSPECT_SECONDS}
+            late = {name for name in self._names() if self._late(name)}
             for name in late ^ self._suspects:
                 self._suspect(name)
             self._unread |= late - self._suspects
@@ -182,18 +193,18 @@ class NodeWatch:
             return node.unready_since + loss if node.unready_since is not None else None
         time = asyncio.get_running_loop().time()
         renewed_at = now - timedelta(seconds=time - sign.seen_at) if sign.witnessed else sign.renewed_at
-        heard = timedelta(seconds=time - max(sign.seen_at, self._deaf_at))
-        return max(renewed_at + loss, now - heard + RENEWAL)
+        due_at = max(sign.due_at, self._deaf_at + RENEWAL_SECONDS)
+        return max(renewed_at + loss, now + timedelta(seconds=due_at - time))
 
-    def _silent_seconds(self, name: str) -> float:
-        """Seconds since the last sign of life; 0 for a node that gives none and is Ready."""
+    def _late(self, name: str) -> bool:
+        """Whether a sign of life is overdue; never of a node that gives none and is Ready."""
         sign = self._sign_of(name)
         if sign is not None:
-            return asyncio.get_running_loop().time() - sign.seen_at
+            return asyncio.get_running_loop().time() > sign.due_at
         node = self._held(name)
         if node is None or node.unready_since is None:
-            return 0.0
-        return (self._clock.now() - node.unready_since).total_seconds()
+            return False
+        return self._clock.now() - node.unready_since > timedelta(seconds=RENEWAL_SECONDS)
 
     def _names(self) -> list[str]:
         return [key.name for key in self._nodes.jobs()]
@@ -211,7 +222,10 @@ class NodeWatch:
         old = self._sign_of(raw["metadata"]["name"])
         if old is not None and old.renewed_at == renewed:
             return old
-        return _Sign(renewed, asyncio.get_running_loop().time(), witnessed=old is not None)
+        now = asyncio.get_running_loop().time()
+        if old is None or not old.witnessed:
+            return _Sign(renewed, now, witnessed=old is not None)
+        return _Sign(renewed, now, witnessed=True, periods=old.periods + 1, longest=max(old.longest, now - old.seen_at))
 
     def _known(self, raw: dict[str, Any]) -> _Known:
         self._met = True

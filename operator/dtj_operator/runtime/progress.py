@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
@@ -126,18 +126,21 @@ class ProgressPoller:
         if turn is None:
             return
         turn.at = loop.time() + PERIOD_SECONDS * random.uniform(1.0, 1.0 + JITTER)
-        progress = await self._ask(session, known, pod)
+        said = await self._ask(session, known, pod)
+        progress = None if said is None or said.get("step") is None else read_progress(said, self._clock.now())
         if progress is None:
             turn.failures += 1
-            pause = min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(turn.failures, 10))
-            turn.at = loop.time() + pause * random.uniform(0.8, 1.2)
+            # A trainer answers from its first second, long before its first step.
+            longest = LONGEST_SECONDS if said is None else PERIOD_SECONDS
+            pause = FIRST_SECONDS * 2 ** min(turn.failures, 10)
+            turn.at = loop.time() + min(longest, pause * random.uniform(0.8, 1.2))
             return
         turn.failures = 0
         turn.latest = progress
         self._news(key)
 
-    async def _ask(self, session: aiohttp.ClientSession, known: KnownJob, pod: Pod) -> Progress | None:
-        """What the pod says; None when it says nothing useful."""
+    async def _ask(self, session: aiohttp.ClientSession, known: KnownJob, pod: Pod) -> dict[str, Any] | None:
+        """What the trainer of this job says; None when nobody answers, or somebody else."""
         host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
         try:
             async with session.get(f"http://{host}:{PORT}/status", allow_redirects=False) as answer:
@@ -154,6 +157,4 @@ class ProgressPoller:
             said = wire.loads(text)
         except ValueError:
             return None
-        if said.get("uid") != known.uid or said.get("step") is None:
-            return None
-        return read_progress(said, self._clock.now())
+        return said if said.get("uid") == known.uid else None

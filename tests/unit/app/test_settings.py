@@ -47,6 +47,10 @@ def test_the_flag_wins():
         ("--log-format=xml", "give one of text, json"),
         ("--namespace=", r"--namespace \(DTJ_OPERATOR_NAMESPACE\) has '' in it: .* leave it out for the whole cluster"),
         ("--namespace=a,b", "has 'a,b' in it"),
+        ("--lease-name=Foo_Bar", r"--lease-name \(DTJ_OPERATOR_LEASE_NAME\) is 'Foo_Bar': give an object's name"),
+        ("--lease-name=", "is ''"),
+        ("--lease-name=a..b", r"is 'a\.\.b'"),
+        (f"--lease-name={'a.' * 127}a", "give an object's name"),
         ("--no-such-flag", "unrecognized arguments"),
     ],
 )

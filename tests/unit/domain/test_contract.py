@@ -151,6 +151,13 @@ def _cause_of(*changes: Change) -> dict[str, int]:
     return {str(cause): count for cause, count in world.status.restarts.by_cause.items()}
 
 
+@pytest.mark.parametrize(("code", "cause"), [(42, "Preempted"), (143, "Preempted"), (137, "Killed"), (75, "PeerLost")])
+@pytest.mark.parametrize("word", ["TrainerOfSomebodyElse", "", None, ["preempted"]])
+def test_a_code_is_bare_where_the_class_beside_it_is_none_of_ours(word: str, code: int, cause: str):
+    world = job(worker=2).running().pod("worker", 1, told(word, code)).settle().later(1).settle()
+    assert world.status.restarts.by_cause == {cause: 1}
+
+
 # Attempts
 
 
@@ -241,3 +248,106 @@ def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
     world.troubles.clear()
     world.spec(suspend=False, clusterDomain="example.org")
     assert not world.act().holds("Invalid")
+
+
+@pytest.mark.parametrize("suspended", [True, False], ids=["while suspended", "with the resume"])
+def test_a_second_spec_that_the_server_refuses_is_told_as_the_first_was(suspended: bool):  # noqa: FBT001
+    world = job(worker=1)
+    world.act()
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.a: wrong").settle()
+    world.spec(suspend=True).settle()
+    assert world.holds("Invalid")
+    if suspended:
+        world.spec(clusterDomain="example.org").settle()
+        assert not world.holds("Invalid")
+    world.spec(suspend=False, clusterDomain="example.org")
+    assert not world.act().holds("Invalid")
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.b: wrong").settle()
+    assert [message.partition(": ")[2] for message in world.seen("Invalid")] == ["spec.a: wrong", "spec.b: wrong"]
+
+
+def test_a_refused_spec_is_told_once_although_something_else_of_it_was_edited():
+    world = job(worker=1)
+    world.act()
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    world.spec(ttlSecondsAfterFinished=60)
+    assert world.act().holds("Invalid")
+    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    assert len(world.seen("Invalid")) == 1
+
+
+def test_a_suspended_job_tells_of_a_pattern_that_re2_refuses_and_of_one_that_was_corrected():
+    rule = {"messagePattern": "(?=a)", "action": "Ignore"}
+    world = job(worker=1).spec(suspend=True, failurePolicy={"rules": [rule]}).settle()
+    assert world.holds("Suspended")
+    assert world.holds("Invalid")
+    assert not world.spec(failurePolicy={"rules": []}).settle().holds("Invalid")
+    assert len(world.seen("Invalid")) == 1
+
+
+def test_a_drift_that_a_suspension_has_accepted_is_not_invalid_any_more():
+    world = job(worker=1).running().spec(clusterDomain="example.org").settle()
+    assert world.holds("Invalid")
+    assert not world.spec(suspend=True).settle().holds("Invalid")
+
+
+# What is in the way of pods that training does not wait for
+
+
+@pytest.mark.parametrize("kind", [TroubleKind.QUOTA_EXCEEDED, TroubleKind.NAME_TAKEN, TroubleKind.POD_REFUSED])
+def test_what_keeps_an_evaluator_from_being_made_is_told_beside_running(kind: TroubleKind):
+    world = job(worker=1, evaluator=1)
+    world.act()
+    world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0", "no room").settle()
+    world.pod("worker", 0, ready()).settle()
+    told = "Training runs, but train-evaluator-0: no room"
+    assert world.holds("Running")
+    assert world.status.message == told
+    world.troubles.clear()  # they live in the memory of one process
+    assert world.decide().status.message == told
+    assert world.settle().status.message == "All pods are ready."
+
+
+def test_an_evaluators_image_that_cannot_be_pulled_is_told_once_also_after_a_recovery():
+    world = job(worker=1, evaluator=1).running().pod("worker", 0, failed(137)).settle().later(1).settle()
+    world.pod("worker", 0, ready()).pod("evaluator", 0, pending("ImagePullBackOff", "Back-off", node="n1")).settle()
+    assert world.status.message == "Training runs, but pod train-evaluator-0: Back-off"
+    writes = world.writes
+    world.pod("evaluator", 0, pending("ErrImagePull", "not found", node="n1")).settle()
+    assert world.writes == writes
+
+
+def test_a_foreign_service_in_the_place_of_a_running_jobs_own_is_told():
+    world = job(worker=2).running()
+    assert world.service is not None
+    world.service["metadata"] |= {"uid": "another", "ownerReferences": []}
+    assert world.settle().status.message.startswith("Training runs, but service train: exists and is not this job's")
+
+
+def test_a_service_that_cannot_be_made_again_is_told_beside_running():
+    world = job(worker=2).running().refuse(TroubleKind.QUOTA_EXCEEDED, "train", "exceeded quota: services")
+    world.service = None
+    assert world.act().status.message == "Training runs, but train: exceeded quota: services"
+
+
+def test_the_reason_why_training_does_not_run_is_never_an_evaluators():
+    world = job(worker=2, evaluator=1)
+    world.act()
+    world.vanish("evaluator", 0).refuse(TroubleKind.POD_REFUSED, "train-evaluator-0", "violates PodSecurity").settle()
+    world.pod("worker", 0, ready()).pod("worker", 1, pending("ImagePullBackOff", "Back-off", node="n1"))
+    assert world.settle().decide().reason("Running") == "ImagePullFailed"
+    world = job(worker=2, evaluator=1).running().pod("evaluator", 0, pending("ErrImagePull", "x", node="n1"))
+    assert world.pod("worker", 1, not_ready()).settle().decide().reason("Running") == "NotReady"
+
+
+# Side-cars
+
+
+def test_an_evaluator_that_is_done_is_not_waited_for_because_its_side_car_runs_on():
+    world = job(worker=1, evaluator=1).spec(successPolicy={"waitForEvaluatorSeconds": 600}, ttlSecondsAfterFinished=5)
+    world.running().pod("evaluator", 0, {**done(), "phase": "Running"})
+    side_car = {"name": "logs", "state": {"running": {}}}
+    world.pods["train-evaluator-0"]["status"]["containerStatuses"].append(side_car)
+    world.pod("worker", 0, done()).settle().reap().settle()
+    assert "train-evaluator-0" not in world.pods
+    assert world.later(5).settle().job_deleted

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,34 @@ def test_a_pod_uses_its_service_account(tmp_path):
         (None, {"exec": {"command": "aws"}}, "needs an exec plugin"),
         (None, {"username": "me", "password": "x"}, "has a password"),
         (None, {"client-certificate-data": "Q0VSVA=="}, "both a client certificate and its key"),
-        ({"server": "127.0.0.1"}, None, "no http or https server address"),
+        *(
+            ({"server": server}, None, f"no http or https server address: {re.escape(repr(server))}")
+            for server in ("", "127.0.0.1", "https://", "https://127.0.0.1:99999", "http://[::1", "https://a:b")
+        ),
+        (None, {"tokenFile": 5}, "token file .*5 cannot be read"),
         ({"server": "https://x", "certificate-authority": "missing.crt"}, None, "cannot be read from"),
     ],
 )
 def test_what_cannot_work_is_told_in_a_sentence(tmp_path, cluster, user, words):
     with pytest.raises(ConnectionProblem, match=words):
         load(kubeconfig(tmp_path, cluster=cluster, user=user), {})
+
+
+@pytest.mark.parametrize(
+    ("section", "words"),
+    [
+        ({"current-context": 5}, "names the context 5 but does not define it"),
+        ({"contexts": 5}, "names the context 'here' but does not define it"),
+        ({"clusters": [5]}, "names the cluster 'c' but does not define it"),
+        ({"users": 5}, "names the user 'u' but does not define it"),
+        ({"users": {"name": "u"}}, "names the user 'u' but does not define it"),
+    ],
+)
+def test_what_is_no_list_of_entries_counts_as_empty(tmp_path, section, words):
+    config = Path(kubeconfig(tmp_path))
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | section))
+    with pytest.raises(ConnectionProblem, match=words):
+        load(str(config), {})
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path):
