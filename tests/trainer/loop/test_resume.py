@@ -76,6 +76,17 @@ def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_t
         assert told == [pytest.approx(each, rel=1e-4) for each in validated]
 
 
+def test_what_callbacks_did_to_rate_and_weights_is_neither_lost_nor_done_again(tmp_path):
+    undisturbed = launch.run("changing.py", str(tmp_path / "other"))
+    environment = launch.checkpoint(tmp_path / "state", everySteps=10)
+    for asked_at, saved in ((10, 10), (5, 15), (20, 35)):  # between epochs, in the midst of one, in the last
+        asked = {**environment, "TEST_ASKED_AT": str(asked_at)}
+        ended = launch.run("changing.py", str(tmp_path / "backup"), environment=asked)
+        assert (ended.code, ended.last_word) == (42, f"dtj: asked to leave; saved step {saved}"), ended.output
+        assert "BackupAndRestore is left out" in ended.output
+    assert launch.run("changing.py", str(tmp_path / "backup"), environment=environment).said == undisturbed.said
+
+
 def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_path):
     environment = {**launch.checkpoint(tmp_path, everySteps=3), "TEST_REPLICA_BATCH": "12"}
     ended = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "11", "DTJ_LOGICAL_DEVICES": "2"})

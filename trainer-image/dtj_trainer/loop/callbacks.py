@@ -10,7 +10,7 @@ from dtj_trainer.running import Session
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 VALIDATION = ("on_test_batch_begin", "on_test_batch_end")
-WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard", "BackupAndRestore")
+WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 
 
 class Callbacks:
@@ -20,6 +20,7 @@ class Callbacks:
         import keras
 
         callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
+        callbacks = _without_backups(callbacks, session)
         own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
@@ -95,5 +96,20 @@ def _asks_by_batch(callback: Any) -> bool:
 
 
 def _writes(callback: Any) -> bool:
-    names = {kind.__name__ for kind in type(callback).__mro__}
-    return bool(getattr(callback, "writes", False)) or not names.isdisjoint(WRITING)
+    return bool(getattr(callback, "writes", False)) or not _kinds(callback).isdisjoint(WRITING)
+
+
+def _without_backups(callbacks: Sequence[Any], session: Session) -> list[Any]:
+    """All but BackupAndRestore, which would set weights back when a training is resumed, and on the chief alone."""
+    others = [callback for callback in callbacks if "BackupAndRestore" not in _kinds(callback)]
+    if len(others) < len(callbacks) and session.is_chief:
+        print(  # noqa: T201 - the console line
+            "dtj: BackupAndRestore is left out; the training saves and resumes by itself where it has a checkpoint "
+            "directory",
+            flush=True,
+        )
+    return others
+
+
+def _kinds(callback: Any) -> set[str]:
+    return {kind.__name__ for kind in type(callback).__mro__}

@@ -81,8 +81,8 @@ class _Run:
         self.calls = 0
         self.metrics = dict(loop.keeper.metrics)
         self.loss: float | None = None
-        self.sums: dict[str, float] = {}
-        self.summed = 0
+        self.sums = dict(loop.position.sums)
+        self.summed = loop.position.summed
         self.reported = time.monotonic()
         chief = self.session.is_chief
         epochs = loop.length.epochs if loop.length.per_epoch else None
@@ -99,11 +99,14 @@ class _Run:
             self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
         try:
             if self.position.owes_end and loop.length.ends_epoch(self.position.step):
-                loop.hooks.epoch_begin(loop.length.epoch(self.position.step - 1))
+                self._begin_again(loop.length.epoch(self.position.step - 1))
                 self._end_epoch()
-            if self.position.step < loop.length.total and not self.stopped:
-                loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
-            while self.position.step < loop.length.total and not self.stopped:
+                self._begin_epoch()
+            elif 0 < self.position.step < loop.length.total:
+                self._begin_again(loop.length.epoch(self.position.step))
+            else:
+                self._begin_epoch()
+            while not self._over():
                 self._call()
         except Exception:
             loop.keeper.linger()
@@ -134,16 +137,27 @@ class _Run:
         if ends_epoch:
             self._take_metrics()
             self._end_epoch()
+            self._begin_epoch()  # before a save: some callbacks take back here what they did at the epoch's end
         elif called.ballot.report > 0:
             self._take_metrics()
             self._tell()
-        last = self.position.step >= loop.length.total or self.stopped
+        last = self._over()
         if loop.keeper.due(self.position.step, asked=called.ballot.save > 0) and not last:
             self._save()
         if called.ballot.stop > 0 and not last:
             self._leave()
-        if ends_epoch and not last:
-            loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
+
+    def _over(self) -> bool:
+        return self.position.step >= self.loop.length.total or self.stopped
+
+    def _begin_epoch(self) -> None:
+        if not self._over():
+            self.loop.hooks.epoch_begin(self.loop.length.epoch(self.position.step))
+
+    def _begin_again(self, epoch: int) -> None:
+        """Tell callbacks of an epoch that had begun before the save: what they set the learning rate to is in it."""
+        with self.loop.trainee.same_rate():
+            self.loop.hooks.epoch_begin(epoch)
 
     def _steps(self) -> int:
         if self.loop.hooks.single_steps:
@@ -259,7 +273,8 @@ class _Run:
         self.session.link.checkpoint_wanted.clear()
         self.loop.trainee.settle()
         self.events.flush()
-        self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step), self.metrics)
+        position = replace(self.position, sums=dict(self.sums), summed=self.summed)
+        self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)
         self.session.link.phase("train")
 
     def _leave(self) -> NoReturn:

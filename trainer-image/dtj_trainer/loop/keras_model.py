@@ -8,11 +8,11 @@ gradient of the global batch: Keras alone clips each replica's share and so trai
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.loop.learning_rate import rate_of
+from dtj_trainer.loop.learning_rate import rate_of, same_rate
 from dtj_trainer.running import Session
 
 BUILT_EARLY = (
@@ -127,6 +127,9 @@ class KerasModel:
 
     def learning_rate(self) -> float | None:
         return rate_of(self.model.optimizer)
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        return same_rate(self.model.optimizer)
 
     # Metrics ----------------------------------------------------------------------------------------------------------
 

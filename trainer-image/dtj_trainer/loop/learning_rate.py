@@ -4,6 +4,8 @@ Goyal et al., "Accurate, Large Minibatch SGD" (2017): a batch k times larger tak
 linearly over the first five epochs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
@@ -87,3 +89,15 @@ def rate_of(optimizer: Any) -> float | None:
     if rate is None:
         return None
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+
+@contextmanager
+def same_rate(optimizer: Any) -> Iterator[None]:
+    """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    held = getattr(rate, "unscaled", rate)
+    before = held.numpy() if hasattr(held, "assign") else None
+    yield
+    if before is not None:
+        held.assign(before)

@@ -1,11 +1,11 @@
 """A step of the user's own in the loop, over a tf.Module or a dict of trackables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from dtj_trainer.errors import UserError
-from dtj_trainer.loop.learning_rate import rate_of
+from dtj_trainer.loop.learning_rate import rate_of, same_rate
 
 
 class OwnStep:
@@ -85,6 +85,9 @@ class OwnStep:
 
     def learning_rate(self) -> float | None:
         return rate_of(self.objects.get("optimizer"))
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        return same_rate(self.objects.get("optimizer"))
 
 
 def _scalars(values: Any, what: str) -> Mapping[str, Any]:

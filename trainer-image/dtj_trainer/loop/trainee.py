@@ -58,3 +58,6 @@ class Trainee(Protocol):
         """
 
     def learning_rate(self) -> float | None: ...
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        """The learning rate is afterwards what it was before."""
