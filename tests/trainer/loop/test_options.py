@@ -75,3 +75,12 @@ def test_first_values_are_the_same_each_time_unless_the_program_seeds_them_itsel
     assert told[0] == told[1]
     assert told[2] == told[3]
     assert len({told[0], told[2], told[4]}) == 3
+
+
+def test_a_state_is_built_before_the_first_step_or_refused():
+    one, two = (launch.run("unbuilt.py", environment={"DTJ_LOGICAL_DEVICES": str(count)}).said for count in (1, 2))
+    refused = "UserError: a Keras model in `state` makes its variables in the first step, "
+    assert one["lazy"].startswith(refused)
+    assert two["lazy"].startswith(refused)
+    assert two["lazy_optimizer"] == pytest.approx(one["lazy_optimizer"], rel=1e-4)
+    assert two["two_optimizers"].startswith("UserError: several replicas cannot build an optimizer in their first step")

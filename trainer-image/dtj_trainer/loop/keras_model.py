@@ -42,7 +42,7 @@ class KerasModel:
         self._replica = _Replica()
         self._collected: list[Any] | None = None
         """Under ParameterServer: the accumulators' values since the last reset, kept in this process."""
-        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": _counters(model)}
+        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
     # One update -------------------------------------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ def _right_strategy(model: Any, session: Session) -> None:
             raise UserError(BUILT_EARLY)
 
 
-def _counters(model: Any) -> list[Any]:
+def counters(model: Any) -> list[Any]:
     """Whole-number variables of the model: Keras does not show its seed generators' states to tf.train.Checkpoint."""
     import tensorflow as tf
 

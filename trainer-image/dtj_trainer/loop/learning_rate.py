@@ -96,7 +96,7 @@ def same_rate(optimizer: Any) -> Iterator[None]:
     """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
-    held = getattr(rate, "unscaled", rate)
+    held: Any = getattr(rate, "unscaled", rate)
     before = held.numpy() if hasattr(held, "assign") else None
     yield
     if before is not None:

@@ -16,7 +16,7 @@ from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
-from dtj_trainer.loop.own_step import OwnStep
+from dtj_trainer.loop.own_step import OwnStep, build
 from dtj_trainer.loop.result import Result
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
@@ -79,6 +79,7 @@ def train(
         known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given)
         ends = length(epochs, steps, steps_per_epoch, known)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
+        build(held, session)
         trainee = OwnStep(train_step, held, validation_step, accumulate)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
