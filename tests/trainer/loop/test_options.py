@@ -83,4 +83,5 @@ def test_a_state_is_built_before_the_first_step_or_refused():
     assert one["lazy"].startswith(refused)
     assert two["lazy"].startswith(refused)
     assert two["lazy_optimizer"] == pytest.approx(one["lazy_optimizer"], rel=1e-4)
+    assert two["no_trackable"] == two["lazy_optimizer"]
     assert two["two_optimizers"].startswith("UserError: several replicas cannot build an optimizer in their first step")

@@ -107,9 +107,8 @@ class OwnStep:
 def build(state: Any, session: Session) -> None:
     """Build a Keras optimizer for the model beside it: in a step, several replicas cannot."""
     import keras
-    import tensorflow as tf
 
-    parts = list(state.values() if isinstance(state, Mapping) else tf.train.TrackableView.children(state).values())
+    parts = list((state if isinstance(state, Mapping) else getattr(state, "__dict__", {})).values())
     optimizers = [part for part in parts if isinstance(part, keras.optimizers.Optimizer)]
     models = [part for part in parts if isinstance(part, keras.layers.Layer) and part.trainable_variables]
     if session.replicas == 1 or not models or all(optimizer.built for optimizer in optimizers):
@@ -126,7 +125,10 @@ def _layers(objects: Mapping[str, Any]) -> list[Any]:
     import keras
     import tensorflow as tf
 
-    checkpoint = tf.train.Checkpoint(**objects)  # held: a view does not
+    try:
+        checkpoint = tf.train.Checkpoint(**objects)  # held: a view does not
+    except ValueError:  # it holds what no checkpoint can, and is trained without
+        return []
     found = tf.train.TrackableView(checkpoint).descendants()
     return [each for each in found if isinstance(each, keras.layers.Layer)]
 

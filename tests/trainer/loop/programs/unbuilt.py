@@ -29,6 +29,10 @@ def two_optimizers() -> dict[str, Any]:
     return {**lazy_optimizer(), "other": keras.optimizers.SGD(0.05)}
 
 
+def no_trackable() -> dict[str, Any]:
+    return {**lazy_optimizer(), "note": object()}
+
+
 def step(state: dict[str, Any], batch: Any) -> dict[str, Any]:
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(tf.square(state["model"](batch[0], training=True) - batch[1]))
@@ -39,7 +43,7 @@ def step(state: dict[str, Any], batch: Any) -> dict[str, Any]:
 
 
 told: dict[str, object] = {}
-for state in (lazy, lazy_optimizer, two_optimizers):
+for state in (lazy, lazy_optimizer, two_optimizers, no_trackable):
     data = dtj.data.Pipeline(dtj.data.numpy(x, y))
     try:
         told[state.__name__] = dtj.train(step, state=state, data=data, steps=8, global_batch_size=24).metrics["loss"]
