@@ -37,6 +37,10 @@ def test_the_end_of_a_batch_tells_all_metrics_so_far_as_in_keras_fit(said):
         assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+def test_what_a_callback_evaluates_is_in_no_metric_of_the_next_epoch_as_in_keras_fit(said):
+    assert said["evaluates"]["ours"] == pytest.approx(said["evaluates"]["theirs"], rel=1e-5)
+
+
 def test_a_validation_that_a_callback_stops_ends_there_as_in_keras_fit(said):
     assert len(said["hasty"]["ours"]) == 2
     for ours, theirs in zip(said["hasty"]["ours"], said["hasty"]["theirs"], strict=True):

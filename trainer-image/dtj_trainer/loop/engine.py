@@ -262,6 +262,7 @@ class _Run:
         self.console.epoch(self.position.step, epoch, metrics)
         if loop.hooks.epoch_end is not None:
             loop.hooks.epoch_end(epoch, metrics)
+            loop.trainee.reset_metrics()  # it may have evaluated something
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
         self.position = replace(self.position, owes_end=False)
