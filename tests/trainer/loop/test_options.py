@@ -39,6 +39,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
         "24; leave it out, or batch the Dataset so"
     )
     assert said["sized"] == {1: differs, 2: 6}[devices]
+    assert said["linear"] == said["odd"]
     assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
     refused = "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"

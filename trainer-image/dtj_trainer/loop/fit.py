@@ -73,7 +73,7 @@ def fit(
                 "none" if session.asynchronous else scaling,
                 session.replicas,
                 per_replica=per_replica_batch_size is not None,
-                total=sizes.total,
+                total=sizes.total or global_batch_size,
                 base=base_batch_size,
             ),
             warm_up_steps=5 * ends.per_epoch if ends.per_epoch and epochs is not None else 500,

@@ -30,10 +30,14 @@ def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, ba
         return float(replicas)
     if rule == "auto":
         return 1.0
-    if base is None or total is None:
+    if base is None:
         raise PreflightFailed(
             "learning_rate_scaling='linear' with a fixed global batch needs base_batch_size=, the batch that the "
             "learning rate was chosen for"
+        )
+    if total is None:
+        raise PreflightFailed(
+            "learning_rate_scaling='linear' has to know the size of the batches; give it as global_batch_size="
         )
     return total / base
 
