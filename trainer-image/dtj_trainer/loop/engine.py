@@ -232,11 +232,11 @@ class _Run:
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
         loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
+        loop.trainee.settle()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
             self.session.link.phase("validate")
         if loop.hooks.validate is not None:
-            loop.trainee.settle()
             validated = loop.hooks.validate()
             if validated is None:
                 self.position = replace(self.position, owes_end=True)
