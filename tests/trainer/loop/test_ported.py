@@ -11,7 +11,7 @@ from tests.trainer.loop import launch
 pytestmark = pytest.mark.trainer
 
 LOSSES = ("scalar_loss", "weighted", "own_loss", "half_loss", "shared_loss", "more_loss", "sums", "outputs")
-CASES = LOSSES
+CASES = (*LOSSES, "padded", "one_part")
 APART = ("scalar_loss", "more_loss", "outputs")
 """What CentralStorage trains, whose metrics are counted apart; two processes too."""
 

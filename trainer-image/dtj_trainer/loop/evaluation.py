@@ -25,6 +25,7 @@ class Evaluation:
     """The validation of one training; `run` is called by every process at the same step."""
 
     def __init__(self, trainee: Trainee, session: Session, data: Any, sizes: feed.Batches) -> None:
+        feed.check_validation(data, session)
         self._trainee = trainee
         self._session = session
         self._data = data

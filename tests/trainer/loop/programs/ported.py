@@ -114,6 +114,25 @@ def outputs() -> Told:
     return fitted(model, pipeline(x, {"a": y, "b": y}))
 
 
+def padded() -> Told:
+    ids = rng.integers(1, 50, size=(240, 6)).astype("int32")
+    data = tf.data.Dataset.from_tensor_slices((ids, y)).map(lambda a, b: (a[: 3 + a[0] % 3], b))
+    keras.utils.set_random_seed(3)
+    layers = [keras.layers.Embedding(50, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), *layers])
+    model.compile("sgd", "mse")
+    return fitted(model, data.padded_batch(24, drop_remainder=True))
+
+
+def one_part() -> Told:
+    def step(_: Any, batch: Any) -> dict[str, Any]:
+        (part,) = batch
+        return {"loss": tf.reduce_mean(tf.square(part))}
+
+    data = tf.data.Dataset.from_tensor_slices((x,)).batch(24)
+    return {"weights": [], "metrics": dict(dtj.train(step, state={"w": tf.Variable(0.0)}, data=data, steps=2).metrics)}
+
+
 CASES: tuple[Callable[[], Told], ...] = (
     scalar_loss,
     weighted,
@@ -123,6 +142,8 @@ CASES: tuple[Callable[[], Told], ...] = (
     more_loss,
     sums,
     outputs,
+    padded,
+    one_part,
 )
 
 told: dict[str, Any] = {}
