@@ -1,5 +1,7 @@
 """What dtj.fit can do beside training."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from tests.trainer.loop import launch
@@ -75,3 +77,20 @@ def test_first_values_are_the_same_each_time_unless_the_program_seeds_them_itsel
     assert told[0] == told[1]
     assert told[2] == told[3]
     assert len({told[0], told[2], told[4]}) == 3
+
+
+def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step():
+    said = launch.run("habits.py").said
+    arrays = (
+        " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "
+        "dtj.data.Pipeline(dtj.data.numpy(x, y))"
+    )
+    assert said["arrays"] == f"PreflightFailed: data{arrays}"
+    assert said["validation_arrays"] == f"PreflightFailed: validation{arrays}"
+    endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
+    assert said["endless"] == said["endless_function"] == endless
+    assert said["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
+    assert said["no_validation"] == said["no_callbacks"] == 4
+    needs = "PreflightFailed: Keras' TensorBoard callback needs the package tensorboard, which is not installed here; "
+    assert find_spec("tensorboard") is not None or said["tensorboard"].startswith(needs)
+    assert said["steps"] == []

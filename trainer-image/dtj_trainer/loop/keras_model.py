@@ -341,6 +341,15 @@ def build(model: Any, spec: Any, session: Session) -> None:
         model.optimizer.build(model.trainable_variables)
 
 
+def check_evaluates(model: Any) -> None:
+    """Refuse a model that would be evaluated in another way than it asks for."""
+    if _overrides(model, "test_step"):
+        raise UserError(
+            f"{type(model).__name__} has a test_step of its own, which dtj.fit does not call; "
+            "override compute_loss and compute_metrics instead, or give validation_step= to dtj.train"
+        )
+
+
 def _only_weights(model: Any) -> None:
     """Refuse what writes variables of its own in a step: CentralStorage has no rule how to join them."""
     if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "use_ema", False):
