@@ -74,7 +74,7 @@ class Callbacks:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
-            callbacks.on_test_end({name.removeprefix("val_"): value for name, value in (found or {}).items()})
+            callbacks.on_test_end(dict(evaluation.found))
             return found
 
         return run

@@ -36,6 +36,8 @@ class Evaluation:
         self._of_several: Any = None
         self._sums: Any = None
         self._pace = Pace()
+        self.found: Mapping[str, float] = {}
+        """Of the last run, also where it was left before its end; names without `val_`."""
 
     def run(self, each: EachBatch | None = None) -> Mapping[str, float] | None:
         """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
@@ -58,11 +60,9 @@ class Evaluation:
             seconds, asked = time.monotonic() - began, self._session.link.preempted.is_set()
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
-            if not more:
-                found = {**self._means(total), **self._trainee.metrics()}
-                return {f"val_{name}": value for name, value in found.items()}
-            if leaving:
-                return None
+            if not more or leaving:
+                self.found = {**self._means(total), **self._trainee.metrics()}
+                return None if more else {f"val_{name}": value for name, value in self.found.items()}
 
     def _means(self, row: Any) -> dict[str, float]:
         *sums, count = map(float, row)
