@@ -103,9 +103,10 @@ class KerasModel:
         model = self.model
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         predicted = model(x, training=False) if self._has_training else model(x)
-        loss = self._loss(x, y, predicted, weight, training=False)
-        self._update_metrics(x, y, predicted, weight)
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
+        with self._unless_empty(count):
+            loss = self._loss(x, y, predicted, weight, training=False)
+            self._update_metrics(x, y, predicted, weight)
         mean = tf.cast(loss, tf.float32)
         return {"loss": tf.math.multiply_no_nan(mean, count)}, count  # a replica without an example has no mean
 
@@ -181,6 +182,25 @@ class KerasModel:
         with keras.StatelessScope(state_mapping=known) as scope:
             yield
         replica.apart = [scope.get_current_value(variable) for variable in variables]
+
+    @contextmanager
+    def _unless_empty(self, count: Any) -> Iterator[None]:
+        """Updates of metrics inside are undone on a replica that has no example: the mean of none is no number."""
+        import tensorflow as tf
+
+        if self.session.replicas == 1:
+            yield
+            return
+        replica, on_read = self._replica, tf.VariableSynchronization.ON_READ
+        held = [variable.value for variable in self._accumulators()] if replica.apart is None else []
+        own = [each for each in held if getattr(each, "synchronization", None) == on_read]
+        before = replica.apart or [tf.identity(each) for each in own]
+        yield
+        kept = [tf.where(count > 0, new, old) for new, old in zip(replica.apart or own, before, strict=True)]
+        if replica.apart is not None:
+            replica.apart = kept
+        for each, value in zip(own, kept, strict=False):
+            each.assign(value)
 
     def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
         model = self.model

@@ -133,6 +133,12 @@ def one_part() -> Told:
     return {"weights": [], "metrics": dict(dtj.train(step, state={"w": tf.Variable(0.0)}, data=data, steps=2).metrics)}
 
 
+def last_example() -> Told:
+    """A validation whose last batch is one example, so that one replica has none of it; all are alike."""
+    alike = pipeline(*(np.repeat(part[:1], 25, 0) for part in (x, y)))
+    return fitted(mlp(loss=mean_error, metrics=[mean_error]), validation=alike)
+
+
 CASES: tuple[Callable[[], Told], ...] = (
     scalar_loss,
     weighted,
@@ -142,6 +148,7 @@ CASES: tuple[Callable[[], Told], ...] = (
     more_loss,
     sums,
     outputs,
+    last_example,
     padded,
     one_part,
 )
