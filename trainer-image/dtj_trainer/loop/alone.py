@@ -29,7 +29,8 @@ def alone(strategy: Any) -> Iterator[None]:
     if replicas == 1:
         yield
         return
-    _install(type(strategy))
+    kind: Any = type(strategy)
+    _install(kind)
     _here.replicas = replicas
     try:
         yield

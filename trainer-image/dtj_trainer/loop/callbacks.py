@@ -60,7 +60,7 @@ class Callbacks:
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float] | None]:
+    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
@@ -70,7 +70,7 @@ class Callbacks:
                 enough=lambda: bool(self._model.stop_evaluating),
             )
 
-        def run() -> Mapping[str, float] | None:
+        def run() -> Mapping[str, Any] | None:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)

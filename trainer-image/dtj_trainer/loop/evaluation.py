@@ -16,7 +16,7 @@ class EachBatch:
     """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
 
     begin: Callable[[int], None]
-    end: Callable[[int, dict[str, float]], None]
+    end: Callable[[int, dict[str, Any]], None]
     enough: Callable[[], bool]
     """Whether the batches so far are all that this process evaluates."""
 
@@ -36,10 +36,10 @@ class Evaluation:
         self._of_several: Any = None
         self._sums: Any = None
         self._pace = Pace()
-        self.found: Mapping[str, float] = {}
+        self.found: Mapping[str, Any] = {}
         """Of the last run, also where it was left before its end; names without `val_`."""
 
-    def run(self, each: EachBatch | None = None) -> Mapping[str, float] | None:
+    def run(self, each: EachBatch | None = None) -> Mapping[str, Any] | None:
         """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
         the same number of batches, where one was asked to leave meanwhile.
 

@@ -217,16 +217,16 @@ class KerasModel:
         tracker = getattr(self.model, "_loss_tracker", None)
         return [metric for metric in self.model.metrics if metric is not tracker]
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         return self._results(_sum_of_all)
 
-    def metrics_here(self) -> dict[str, float]:
+    def metrics_here(self) -> dict[str, Any]:
         return self._results(_sum_here)
 
-    def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, float]:
+    def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, Any]:
         import numpy as np
 
-        results: dict[str, float] = {}
+        results: dict[str, Any] = {}
         collected = iter(self._collected or ())
         for name, metric in self._result_names():
             if self._collected is None:
@@ -235,7 +235,7 @@ class KerasModel:
                 values = [np.asarray(next(collected), dtype=variable.dtype) for variable in metric.variables]
             result = metric.stateless_result(values)
             pairs = result.items() if isinstance(result, dict) else [(name, result)]
-            results.update({key: float(value) for key, value in pairs})
+            results.update({key: float(value) if np.ndim(value) == 0 else np.asarray(value) for key, value in pairs})
         return results
 
     def _result_names(self) -> list[tuple[str, Any]]:
