@@ -56,3 +56,11 @@ def test_each_worker_hears_of_its_own_batches_and_of_the_whole_validation_at_its
     assert both[0][0]["loss"] != pytest.approx(both[1][0]["loss"], rel=1e-5)
     mean = (both[0][0]["loss"] + both[1][0]["loss"]) / 2
     assert mean == pytest.approx(wanted[0]["loss"], rel=1e-5)
+
+
+def test_the_chief_alone_writes_keras_own_files_and_waits_for_nobody(tmp_path):
+    ended = launch.run_workers(2, "saves.py", str(tmp_path))
+    assert [each.code for each in ended] == [0, 0], "".join(each.output for each in ended)
+    files = {"epoch.keras", "best.weights.h5", "batch.keras", "end.keras", "end.weights.h5"}
+    assert {each.name for each in tmp_path.iterdir()} == files
+    assert ended[0].said == {"epoch.keras": pytest.approx(0, abs=1e-6), "end.keras": 0}

@@ -1,5 +1,8 @@
 """What dtj.fit can do beside training."""
 
+from importlib.util import find_spec
+
+import numpy as np
 import pytest
 
 from tests.trainer.loop import launch
@@ -86,3 +89,32 @@ def test_a_state_is_built_before_the_first_step_or_refused():
     assert two["lazy_optimizer"] == pytest.approx(one["lazy_optimizer"], rel=1e-4)
     assert two["no_trackable"] == two["lazy_optimizer"]
     assert two["two_optimizers"].startswith("UserError: several replicas cannot build an optimizer in their first step")
+
+
+@pytest.fixture(scope="module")
+def habits():
+    return launch.run("habits.py").said
+
+
+def test_a_metric_of_each_class_is_an_array_for_callbacks_and_their_mean_for_all_else(habits):
+    ours, theirs, result = habits["each_class"].values()
+    assert ours.keys() == theirs.keys() == result.keys() == {"loss", "f1_score", "val_loss", "val_f1_score"}
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, rel=1e-5)
+        assert result[name] == pytest.approx(np.mean(value), rel=1e-5)
+
+
+def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
+    arrays = (
+        " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "
+        "dtj.data.Pipeline(dtj.data.numpy(x, y))"
+    )
+    assert habits["arrays"] == f"PreflightFailed: data{arrays}"
+    assert habits["validation_arrays"] == f"PreflightFailed: validation{arrays}"
+    endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
+    assert habits["endless"] == habits["endless_function"] == endless
+    assert habits["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
+    assert habits["no_validation"] == habits["no_callbacks"] == 4
+    needs = "PreflightFailed: Keras' TensorBoard callback needs the package tensorboard, which is not installed here; "
+    assert find_spec("tensorboard") is not None or habits["tensorboard"].startswith(needs)
+    assert habits["steps"] == []

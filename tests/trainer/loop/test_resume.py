@@ -69,6 +69,7 @@ def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_t
     ended = launch.run_workers(count, "validating.py", environment={**environment, **asked})
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
     assert {each.last_word for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}
+    assert {each.output.count("validated, loss ") for each in ended} == {epoch + 1}
     resumed = launch.run_workers(count, "validating.py", environment=environment)
     for before, after in zip(ended, resumed, strict=True):
         assert after.said["begun"] == list(range(epoch, 3))

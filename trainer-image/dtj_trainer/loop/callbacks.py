@@ -1,8 +1,10 @@
 """Keras callbacks around the loop."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.engine import Hooks
 from dtj_trainer.loop.evaluation import EachBatch, Evaluation
 from dtj_trainer.loop.length import Length
@@ -19,8 +21,10 @@ class Callbacks:
     def __init__(self, callbacks: Any, model: Any, session: Session, ends: Length) -> None:
         import keras
 
-        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
+        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
         callbacks = _without_backups(callbacks, session)
+        for callback in callbacks:
+            _check(callback, session)
         own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
@@ -57,7 +61,7 @@ class Callbacks:
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float] | None]:
+    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
@@ -67,15 +71,26 @@ class Callbacks:
                 enough=lambda: bool(self._model.stop_evaluating),
             )
 
-        def run() -> Mapping[str, float] | None:
+        def run() -> Mapping[str, Any] | None:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
-            if found is not None:
-                callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})
+            callbacks.on_test_end(dict(evaluation.found))
             return found
 
         return run
+
+
+def _check(callback: Any, session: Session) -> None:
+    """Refuse Keras' TensorBoard callback where it would fail at the first epoch's end."""
+    import keras
+
+    if isinstance(callback, keras.callbacks.TensorBoard) and find_spec("tensorboard") is None:
+        logs = session.environment.checkpoint.logs
+        raise PreflightFailed(
+            "Keras' TensorBoard callback needs the package tensorboard, which is not installed here; leave it out: "
+            f"event files of the metrics are in {logs or 'the log directory, where a job has one'}"
+        )
 
 
 def _hears(callback: Any, methods: Sequence[str]) -> bool:

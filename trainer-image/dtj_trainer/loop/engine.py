@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dtj_trainer.data.deal import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
@@ -16,6 +16,7 @@ from dtj_trainer.loop.call import Ballot, Called, Caller
 from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.length import Length
 from dtj_trainer.loop.pace import Pace
+from dtj_trainer.loop.result import numbers
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
@@ -33,10 +34,10 @@ class Hooks:
     """What happens around the steps, all optional."""
 
     batch_begin: Callable[[int], None] | None = None
-    batch_end: Callable[[int, dict[str, float]], None] | None = None
+    batch_end: Callable[[int, dict[str, Any]], None] | None = None
     epoch_begin: Callable[[int], None] = lambda _: None
-    epoch_end: Callable[[int, dict[str, float]], None] | None = None
-    validate: Callable[[], Mapping[str, float] | None] | None = None
+    epoch_end: Callable[[int, dict[str, Any]], None] | None = None
+    validate: Callable[[], Mapping[str, Any] | None] | None = None
     """None from it: asked to leave meanwhile."""
     wants_stop: Callable[[], bool] = lambda: False
 
@@ -80,6 +81,8 @@ class _Run:
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics = dict(loop.keeper.metrics)
+        self.found: dict[str, Any] = dict(self.metrics)
+        """The metrics as Keras tells them: some are arrays."""
         self.loss: float | None = None
         self.sums = dict(loop.position.sums)
         self.summed = loop.position.summed
@@ -239,30 +242,33 @@ class _Run:
 
     def _take_metrics(self) -> None:
         """Means since this was last done; every process does it at the same step."""
-        self.metrics = {**self._means(), **self.loop.trainee.metrics()}
+        self.found = {**self._means(), **self.loop.trainee.metrics()}
+        self.metrics = numbers(self.found)
         self.loop.trainee.reset_metrics()
         self.sums, self.summed, self.reported = {}, 0, time.monotonic()
 
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
         loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
+        loop.trainee.settle()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
             self.session.link.phase("validate")
         if loop.hooks.validate is not None:
-            loop.trainee.settle()
             validated = loop.hooks.validate()
             if validated is None:
                 self.position = replace(self.position, owes_end=True)
                 self._leave()
-            metrics.update(validated)
+            self.found.update(validated)
+            metrics.update(numbers(validated))
             loop.trainee.reset_metrics()
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
         if loop.hooks.epoch_end is not None:
-            loop.hooks.epoch_end(epoch, metrics)
+            loop.hooks.epoch_end(epoch, self.found)
             loop.trainee.reset_metrics()  # it may have evaluated something
+            metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
         self.position = replace(self.position, owes_end=False)

@@ -40,7 +40,7 @@ def fit(
     accumulate: int = 1,
     clip_norm: float | None = None,
     mixed_precision: str | None = None,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[Any] | None = (),
     seed: int = 0,
     export: str | None = None,
 ) -> Result:
@@ -67,6 +67,8 @@ def fit(
         ends = length(epochs, steps, steps_per_epoch, known)
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
+        if validation is not None:
+            keras_model.check_evaluates(model)
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(

@@ -85,10 +85,10 @@ class OwnStep:
         if optimizer is not None and hasattr(optimizer, "iterations"):
             optimizer.iterations.assign(updates)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         return {}
 
-    def metrics_here(self) -> dict[str, float]:
+    def metrics_here(self) -> dict[str, Any]:
         return {}
 
     def reset_metrics(self) -> None:

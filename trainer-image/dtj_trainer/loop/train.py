@@ -46,7 +46,7 @@ def train(
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
     accumulate: int = 1,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[Any] | None = (),
     seed: int = 0,
 ) -> Result:
     """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
