@@ -5,6 +5,7 @@ then the peers; then the strategy, which becomes the default one; then everythin
 """
 
 import contextlib
+import functools
 import gc
 import os
 import random
@@ -150,6 +151,8 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     if choice.type == "TPU" and tpu.serves(environment):
         _serve(environment, child)
     strategy = build(choice, environment)
+    if choice.type == "MultiWorkerMirrored":
+        _know_optimizers()
     if choice.type != "None":
         tf.distribute.experimental_set_strategy(strategy)
     _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
@@ -162,6 +165,16 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         copies = _copies(_current)
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
     return _current
+
+
+def _know_optimizers() -> None:
+    """Let Keras learn now what an optimizer is made of, and keep it: it makes one for that each time it saves a model
+    (3.15 looks for what it keeps under another name), and a variable made under this strategy waits for all processes.
+    """
+    from keras.src.saving import saving_lib
+
+    saving_lib.get_attr_skipset = functools.cache(saving_lib.get_attr_skipset)
+    saving_lib.get_attr_skipset("Optimizer")
 
 
 def _copies(session: Session) -> str:

@@ -36,6 +36,7 @@ def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(coun
     for worker in resumed:
         assert worker.said["begun"] == int(saved[1])
         assert worker.said["made"] == int(saved[1]) + 3
+        assert worker.said["reported"] == 3
         assert worker.said["weight"] == pytest.approx(0.99 ** worker.said["made"], rel=1e-3)
         assert worker.said["pipelines"] == count
         assert worker.said["garbage"] < 10_000  # looked at as usual again, once the first step is made

@@ -37,6 +37,10 @@ def test_the_end_of_a_batch_tells_all_metrics_so_far_as_in_keras_fit(said):
         assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+def test_what_a_callback_evaluates_is_in_no_metric_of_the_next_epoch_as_in_keras_fit(said):
+    assert said["evaluates"]["ours"] == pytest.approx(said["evaluates"]["theirs"], rel=1e-5)
+
+
 def test_a_validation_that_a_callback_stops_ends_there_as_in_keras_fit(said):
     assert len(said["hasty"]["ours"]) == 2
     for ours, theirs in zip(said["hasty"]["ours"], said["hasty"]["theirs"], strict=True):
@@ -52,3 +56,11 @@ def test_each_worker_hears_of_its_own_batches_and_of_the_whole_validation_at_its
     assert both[0][0]["loss"] != pytest.approx(both[1][0]["loss"], rel=1e-5)
     mean = (both[0][0]["loss"] + both[1][0]["loss"]) / 2
     assert mean == pytest.approx(wanted[0]["loss"], rel=1e-5)
+
+
+def test_the_chief_alone_writes_keras_own_files_and_waits_for_nobody(tmp_path):
+    ended = launch.run_workers(2, "saves.py", str(tmp_path))
+    assert [each.code for each in ended] == [0, 0], "".join(each.output for each in ended)
+    files = {"epoch.keras", "best.weights.h5", "batch.keras", "end.keras", "end.weights.h5"}
+    assert {each.name for each in tmp_path.iterdir()} == files
+    assert ended[0].said == {"epoch.keras": pytest.approx(0, abs=1e-6), "end.keras": 0}

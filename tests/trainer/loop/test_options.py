@@ -1,7 +1,9 @@
 """What dtj.fit can do beside training."""
 
 import signal
+from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
 from tests.trainer.loop import launch
@@ -42,6 +44,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
         "24; leave it out, or batch the Dataset so"
     )
     assert said["sized"] == {1: differs, 2: 6}[devices]
+    assert said["linear"] == said["odd"]
     assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
     refused = "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
@@ -78,3 +81,42 @@ def test_first_values_are_the_same_each_time_unless_the_program_seeds_them_itsel
     assert told[0] == told[1]
     assert told[2] == told[3]
     assert len({told[0], told[2], told[4]}) == 3
+
+
+def test_a_state_is_built_before_the_first_step_or_refused():
+    one, two = (launch.run("unbuilt.py", environment={"DTJ_LOGICAL_DEVICES": str(count)}).said for count in (1, 2))
+    refused = "UserError: a Keras model in `state` makes its variables in the first step, "
+    assert one["lazy"].startswith(refused)
+    assert two["lazy"].startswith(refused)
+    assert two["lazy_optimizer"] == pytest.approx(one["lazy_optimizer"], rel=1e-4)
+    assert two["no_trackable"] == two["lazy_optimizer"]
+    assert two["two_optimizers"].startswith("UserError: several replicas cannot build an optimizer in their first step")
+
+
+@pytest.fixture(scope="module")
+def habits():
+    return launch.run("habits.py").said
+
+
+def test_a_metric_of_each_class_is_an_array_for_callbacks_and_their_mean_for_all_else(habits):
+    ours, theirs, result = habits["each_class"].values()
+    assert ours.keys() == theirs.keys() == result.keys() == {"loss", "f1_score", "val_loss", "val_f1_score"}
+    for name, value in theirs.items():
+        assert ours[name] == pytest.approx(value, rel=1e-5)
+        assert result[name] == pytest.approx(np.mean(value), rel=1e-5)
+
+
+def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
+    arrays = (
+        " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "
+        "dtj.data.Pipeline(dtj.data.numpy(x, y))"
+    )
+    assert habits["arrays"] == f"PreflightFailed: data{arrays}"
+    assert habits["validation_arrays"] == f"PreflightFailed: validation{arrays}"
+    endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
+    assert habits["endless"] == habits["endless_function"] == endless
+    assert habits["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
+    assert habits["no_validation"] == habits["no_callbacks"] == 4
+    needs = "PreflightFailed: Keras' TensorBoard callback needs the package tensorboard, which is not installed here; "
+    assert find_spec("tensorboard") is not None or habits["tensorboard"].startswith(needs)
+    assert habits["steps"] == []

@@ -69,11 +69,39 @@ def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_t
     ended = launch.run_workers(count, "validating.py", environment={**environment, **asked})
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
     assert {each.last_word for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}
+    assert {each.output.count("validated, loss ") for each in ended} == {epoch + 1}
     resumed = launch.run_workers(count, "validating.py", environment=environment)
     for before, after in zip(ended, resumed, strict=True):
         assert after.said["begun"] == list(range(epoch, 3))
         told = [*before.said["told"], *after.said["told"]]
         assert told == [pytest.approx(each, rel=1e-4) for each in validated]
+
+
+def test_what_callbacks_did_to_rate_and_weights_is_neither_lost_nor_done_again(tmp_path):
+    undisturbed = launch.run("changing.py", str(tmp_path / "other"))
+    environment = launch.checkpoint(tmp_path / "state", everySteps=10)
+    for asked_at, saved in ((10, 10), (5, 15), (20, 35)):  # between epochs, in the midst of one, in the last
+        asked = {**environment, "TEST_ASKED_AT": str(asked_at)}
+        ended = launch.run("changing.py", str(tmp_path / "backup"), environment=asked)
+        assert (ended.code, ended.last_word) == (42, f"dtj: asked to leave; saved step {saved}"), ended.output
+        assert "BackupAndRestore is left out" in ended.output
+    assert launch.run("changing.py", str(tmp_path / "backup"), environment=environment).said == undisturbed.said
+
+
+def test_a_step_of_ones_own_goes_on_with_the_same_bits_and_with_every_object_of_its_state(tmp_path):
+    undisturbed = launch.run("own_state.py").said
+    assert undisturbed["counted"] == 20
+    environment = launch.checkpoint(tmp_path / "state")
+    ended = launch.run("own_state.py", environment={**environment, "TEST_ASKED_AT": "13"})
+    assert (ended.code, ended.last_word) == (42, "dtj: asked to leave; saved step 13"), ended.output
+    assert launch.run("own_state.py", environment=environment).said == undisturbed
+
+
+def test_a_checkpoint_of_the_first_versions_is_restored_without_what_it_has_not(tmp_path):
+    environment = launch.checkpoint(tmp_path)
+    before = launch.run("own_state.py", environment={**environment, "TEST_ASKED_AT": "13", "TEST_FIRST_VERSION": "1"})
+    assert before.code == 42, before.output
+    assert launch.run("own_state.py", environment=environment).said["counted"] == 7
 
 
 def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_path):

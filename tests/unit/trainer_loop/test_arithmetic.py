@@ -153,6 +153,8 @@ def test_the_learning_rate_grows_with_the_global_batch_alone():
     assert factor("linear", 8, per_replica=False, total=256, base=64) == 4.0
     with pytest.raises(PreflightFailed, match="base_batch_size="):
         factor("linear", 8, per_replica=False, total=256, base=None)
+    with pytest.raises(PreflightFailed, match="global_batch_size="):
+        factor("linear", 8, per_replica=False, total=None, base=64)
     with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
         known("sqrt")
 

@@ -33,8 +33,10 @@ def batches(data: Any, session: Session, global_batch_size: int | None, per_repl
     """Check the batch sizes against data and replicas.
 
     Raises:
-        PreflightFailed: missing, both given, not divisible by the replicas, or another than a Dataset's batches have.
+        PreflightFailed: missing, both given, not divisible by the replicas, or another than a Dataset's batches have;
+            or no data.
     """
+    _is_data("data", data)
     if not isinstance(data, Pipeline):
         total = _static_batch(data)
         if total is not None:
@@ -98,10 +100,26 @@ def validation_batches(data: Any, session: Session, sizes: Batches) -> Any:
     if isinstance(data, Pipeline):
         share = sizes.share(session) if sizes.total else Share(session.workers, session.rank, 128, 128)
         return _untuned(data.validation(share))
+    found = _finite(data, session)
+    return _untuned(_every_nth(found, session) if found is data else found)
+
+
+def check_validation(data: Any, session: Session) -> None:
+    """Refuse, before anything is trained, what no validation can read to its end.
+
+    Raises:
+        PreflightFailed: neither a Pipeline nor a Dataset nor a function, or without end.
+    """
+    _is_data("validation", data)
+    if not isinstance(data, Pipeline):
+        _finite(data, session)
+
+
+def _finite(data: Any, session: Session) -> Any:
     found = data if is_dataset(data) else _call(data, session)
     if int(found.cardinality()) == INFINITE:
         raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
-    return _untuned(_every_nth(found, session) if found is data else found)
+    return found
 
 
 def _untuned(dataset: Any) -> Any:
@@ -152,6 +170,14 @@ def element_spec(data: Any, session: Session, sizes: Batches) -> Any:
     return data.element_spec if is_dataset(data) else _call(data, session).element_spec
 
 
+def _is_data(argument: str, data: Any) -> None:
+    if not (isinstance(data, Pipeline) or is_dataset(data) or callable(data)):
+        raise PreflightFailed(
+            f"{argument} is a {type(data).__name__}; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or "
+            "fn(ctx); for arrays, dtj.data.Pipeline(dtj.data.numpy(x, y))"
+        )
+
+
 def is_dataset(data: Any) -> bool:
     return hasattr(data, "element_spec") and hasattr(data, "cardinality")
 
@@ -181,7 +207,7 @@ def _own_part(dataset: Any, session: Session) -> Any:
         part = _length(batch) // session.workers
         start = part * session.rank
         own_part = tf.nest.map_structure(lambda tensor: tensor[start : start + part], batch)
-        return own_part if len(own_part) > 1 else own_part[0]
+        return _as_one(own_part, dataset)
 
     dataset = _dividing(dataset, session.replicas)
     size = _static_batch(dataset)
@@ -230,9 +256,14 @@ def _shaped(dataset: Any, batch: int) -> Any:
 
     def fix(*elements: Any) -> Any:
         fixed = tf.nest.map_structure(lambda t: tf.ensure_shape(t, [batch, *t.shape[1:]]), elements)
-        return fixed if len(fixed) > 1 else fixed[0]
+        return _as_one(fixed, dataset)
 
     return dataset.map(fix)
+
+
+def _as_one(parts: Any, dataset: Any) -> Any:
+    """The parts that a function given to `dataset.map` got one by one, as the element that they came from."""
+    return parts if isinstance(dataset.element_spec, tuple) else parts[0]
 
 
 def _every_nth(dataset: Any, session: Session) -> Any:
@@ -244,7 +275,7 @@ def _every_nth(dataset: Any, session: Session) -> Any:
 
     def own(*batch: Any) -> Any:
         part = tf.nest.map_structure(lambda tensor: tensor[session.rank :: session.workers], batch)
-        return part if len(part) > 1 else part[0]
+        return _as_one(part, dataset)
 
     return dataset.map(own)
 
@@ -282,16 +313,12 @@ def _split(tf: Any, dataset: Any, replicas: int) -> Any:
 
     def cut(*batch: Any) -> Any:
         def rows(tensor: Any) -> Any:
-            size = tensor.shape[0]
-            head = [replicas, size // replicas] if size is not None else [replicas, -1]
-            return (
-                tf.reshape(tensor, tf.concat([head, tf.shape(tensor)[1:]], 0))
-                if size is None
-                else tf.reshape(tensor, [*head, *tensor.shape[1:]])
-            )
+            size, *rest = tensor.shape
+            share = None if size is None else size // replicas
+            shape = tf.concat([[replicas, -1 if share is None else share], tf.shape(tensor)[1:]], 0)
+            return tf.ensure_shape(tf.reshape(tensor, shape), [replicas, share, *rest])
 
-        pieces = tf.nest.map_structure(rows, batch)
-        return pieces if len(pieces) > 1 else pieces[0]
+        return _as_one(tf.nest.map_structure(rows, batch), dataset)
 
     return dataset.map(cut).unbatch()
 

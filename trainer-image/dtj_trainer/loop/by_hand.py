@@ -62,6 +62,7 @@ class Job:
         step = _whole(step)
         self.checkpoints.look()
         before, since = self._reported
+        before = max(before, self.checkpoints.restored_step)
         now = time.monotonic()
         self._reported = (step, now)
         first, begun = self._first = self._first or (step, now)
@@ -116,6 +117,8 @@ class SharedCheckpoints:
         self._enabled = bool(settings.directory)
         self._objects: dict[str, Any] = {}
         self._begun: int | None = None
+        self.restored_step = 0
+        """The step that was restored; 0 where nothing was."""
         if not self._enabled:
             return
         if session.is_chief:
@@ -148,6 +151,7 @@ class SharedCheckpoints:
         self._files.restore(name, objects)
         self._begun = self._files.saved_step
         if self._begun is not None:
+            self.restored_step = self._begun
             self._session.link.restored(self._begun)
         return self._begun
 

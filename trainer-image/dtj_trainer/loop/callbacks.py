@@ -1,8 +1,10 @@
 """Keras callbacks around the loop."""
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.engine import Hooks
 from dtj_trainer.loop.evaluation import EachBatch, Evaluation
 from dtj_trainer.loop.length import Length
@@ -10,7 +12,7 @@ from dtj_trainer.running import Session
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 VALIDATION = ("on_test_batch_begin", "on_test_batch_end")
-WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard", "BackupAndRestore")
+WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 
 
 class Callbacks:
@@ -19,7 +21,10 @@ class Callbacks:
     def __init__(self, callbacks: Any, model: Any, session: Session, ends: Length) -> None:
         import keras
 
-        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks)
+        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
+        callbacks = _without_backups(callbacks, session)
+        for callback in callbacks:
+            _check(callback, session)
         own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
@@ -56,7 +61,7 @@ class Callbacks:
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, float] | None]:
+    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
@@ -66,15 +71,26 @@ class Callbacks:
                 enough=lambda: bool(self._model.stop_evaluating),
             )
 
-        def run() -> Mapping[str, float] | None:
+        def run() -> Mapping[str, Any] | None:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
-            if found is not None:
-                callbacks.on_test_end({name.removeprefix("val_"): value for name, value in found.items()})
+            callbacks.on_test_end(dict(evaluation.found))
             return found
 
         return run
+
+
+def _check(callback: Any, session: Session) -> None:
+    """Refuse Keras' TensorBoard callback where it would fail at the first epoch's end."""
+    import keras
+
+    if isinstance(callback, keras.callbacks.TensorBoard) and find_spec("tensorboard") is None:
+        logs = session.environment.checkpoint.logs
+        raise PreflightFailed(
+            "Keras' TensorBoard callback needs the package tensorboard, which is not installed here; leave it out: "
+            f"event files of the metrics are in {logs or 'the log directory, where a job has one'}"
+        )
 
 
 def _hears(callback: Any, methods: Sequence[str]) -> bool:
@@ -95,5 +111,20 @@ def _asks_by_batch(callback: Any) -> bool:
 
 
 def _writes(callback: Any) -> bool:
-    names = {kind.__name__ for kind in type(callback).__mro__}
-    return bool(getattr(callback, "writes", False)) or not names.isdisjoint(WRITING)
+    return bool(getattr(callback, "writes", False)) or not _kinds(callback).isdisjoint(WRITING)
+
+
+def _without_backups(callbacks: Sequence[Any], session: Session) -> list[Any]:
+    """All but BackupAndRestore, which would set weights back when a training is resumed, and on the chief alone."""
+    others = [callback for callback in callbacks if "BackupAndRestore" not in _kinds(callback)]
+    if len(others) < len(callbacks) and session.is_chief:
+        print(  # noqa: T201 - the console line
+            "dtj: BackupAndRestore is left out; the training saves and resumes by itself where it has a checkpoint "
+            "directory",
+            flush=True,
+        )
+    return others
+
+
+def _kinds(callback: Any) -> set[str]:
+    return {kind.__name__ for kind in type(callback).__mro__}

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from dtj_trainer.data.deal import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
@@ -16,6 +16,7 @@ from dtj_trainer.loop.call import Ballot, Called, Caller
 from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.length import Length
 from dtj_trainer.loop.pace import Pace
+from dtj_trainer.loop.result import numbers
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
@@ -33,10 +34,10 @@ class Hooks:
     """What happens around the steps, all optional."""
 
     batch_begin: Callable[[int], None] | None = None
-    batch_end: Callable[[int, dict[str, float]], None] | None = None
+    batch_end: Callable[[int, dict[str, Any]], None] | None = None
     epoch_begin: Callable[[int], None] = lambda _: None
-    epoch_end: Callable[[int, dict[str, float]], None] | None = None
-    validate: Callable[[], Mapping[str, float] | None] | None = None
+    epoch_end: Callable[[int, dict[str, Any]], None] | None = None
+    validate: Callable[[], Mapping[str, Any] | None] | None = None
     """None from it: asked to leave meanwhile."""
     wants_stop: Callable[[], bool] = lambda: False
 
@@ -80,9 +81,11 @@ class _Run:
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics = dict(loop.keeper.metrics)
+        self.found: dict[str, Any] = dict(self.metrics)
+        """The metrics as Keras tells them: some are arrays."""
         self.loss: float | None = None
-        self.sums: dict[str, float] = {}
-        self.summed = 0
+        self.sums = dict(loop.position.sums)
+        self.summed = loop.position.summed
         self.reported = time.monotonic()
         chief = self.session.is_chief
         epochs = loop.length.epochs if loop.length.per_epoch else None
@@ -99,11 +102,14 @@ class _Run:
             self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
         try:
             if self.position.owes_end and loop.length.ends_epoch(self.position.step):
-                loop.hooks.epoch_begin(loop.length.epoch(self.position.step - 1))
+                self._begin_again(loop.length.epoch(self.position.step - 1))
                 self._end_epoch()
-            if self.position.step < loop.length.total and not self.stopped:
-                loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
-            while self.position.step < loop.length.total and not self.stopped:
+                self._begin_epoch()
+            elif 0 < self.position.step < loop.length.total:
+                self._begin_again(loop.length.epoch(self.position.step))
+            else:
+                self._begin_epoch()
+            while not self._over():
                 self._call()
         except Exception:
             loop.keeper.linger()
@@ -134,16 +140,27 @@ class _Run:
         if ends_epoch:
             self._take_metrics()
             self._end_epoch()
+            self._begin_epoch()  # before a save: some callbacks take back here what they did at the epoch's end
         elif called.ballot.report > 0:
             self._take_metrics()
             self._tell()
-        last = self.position.step >= loop.length.total or self.stopped
+        last = self._over()
         if loop.keeper.due(self.position.step, asked=called.ballot.save > 0) and not last:
             self._save()
         if called.ballot.stop > 0 and not last:
             self._leave()
-        if ends_epoch and not last:
-            loop.hooks.epoch_begin(loop.length.epoch(self.position.step))
+
+    def _over(self) -> bool:
+        return self.position.step >= self.loop.length.total or self.stopped
+
+    def _begin_epoch(self) -> None:
+        if not self._over():
+            self.loop.hooks.epoch_begin(self.loop.length.epoch(self.position.step))
+
+    def _begin_again(self, epoch: int) -> None:
+        """Tell callbacks of an epoch that had begun before the save: what they set the learning rate to is in it."""
+        with self.loop.trainee.same_rate():
+            self.loop.hooks.epoch_begin(epoch)
 
     def _steps(self) -> int:
         if self.loop.hooks.single_steps:
@@ -225,29 +242,33 @@ class _Run:
 
     def _take_metrics(self) -> None:
         """Means since this was last done; every process does it at the same step."""
-        self.metrics = {**self._means(), **self.loop.trainee.metrics()}
+        self.found = {**self._means(), **self.loop.trainee.metrics()}
+        self.metrics = numbers(self.found)
         self.loop.trainee.reset_metrics()
         self.sums, self.summed, self.reported = {}, 0, time.monotonic()
 
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
         loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
+        loop.trainee.settle()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
             self.session.link.phase("validate")
         if loop.hooks.validate is not None:
-            loop.trainee.settle()
             validated = loop.hooks.validate()
             if validated is None:
                 self.position = replace(self.position, owes_end=True)
                 self._leave()
-            metrics.update(validated)
+            self.found.update(validated)
+            metrics.update(numbers(validated))
             loop.trainee.reset_metrics()
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
         if loop.hooks.epoch_end is not None:
-            loop.hooks.epoch_end(epoch, metrics)
+            loop.hooks.epoch_end(epoch, self.found)
+            loop.trainee.reset_metrics()  # it may have evaluated something
+            metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
         self.position = replace(self.position, owes_end=False)
@@ -259,7 +280,8 @@ class _Run:
         self.session.link.checkpoint_wanted.clear()
         self.loop.trainee.settle()
         self.events.flush()
-        self.loop.keeper.save(self.position, self.loop.length.epoch(self.position.step), self.metrics)
+        position = replace(self.position, sums=dict(self.sums), summed=self.summed)
+        self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)
         self.session.link.phase("train")
 
     def _leave(self) -> NoReturn:

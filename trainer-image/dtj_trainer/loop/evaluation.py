@@ -16,7 +16,7 @@ class EachBatch:
     """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
 
     begin: Callable[[int], None]
-    end: Callable[[int, dict[str, float]], None]
+    end: Callable[[int, dict[str, Any]], None]
     enough: Callable[[], bool]
     """Whether the batches so far are all that this process evaluates."""
 
@@ -25,6 +25,7 @@ class Evaluation:
     """The validation of one training; `run` is called by every process at the same step."""
 
     def __init__(self, trainee: Trainee, session: Session, data: Any, sizes: feed.Batches) -> None:
+        feed.check_validation(data, session)
         self._trainee = trainee
         self._session = session
         self._data = data
@@ -35,8 +36,10 @@ class Evaluation:
         self._of_several: Any = None
         self._sums: Any = None
         self._pace = Pace()
+        self.found: Mapping[str, Any] = {}
+        """Of the last run, also where it was left before its end; names without `val_`."""
 
-    def run(self, each: EachBatch | None = None) -> Mapping[str, float] | None:
+    def run(self, each: EachBatch | None = None) -> Mapping[str, Any] | None:
         """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
         the same number of batches, where one was asked to leave meanwhile.
 
@@ -57,11 +60,9 @@ class Evaluation:
             seconds, asked = time.monotonic() - began, self._session.link.preempted.is_set()
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
-            if not more:
-                found = {**self._means(total), **self._trainee.metrics()}
-                return {f"val_{name}": value for name, value in found.items()}
-            if leaving:
-                return None
+            if not more or leaving:
+                self.found = {**self._means(total), **self._trainee.metrics()}
+                return None if more else {f"val_{name}": value for name, value in self.found.items()}
 
     def _means(self, row: Any) -> dict[str, float]:
         *sums, count = map(float, row)

@@ -40,7 +40,7 @@ def fit(
     accumulate: int = 1,
     clip_norm: float | None = None,
     mixed_precision: str | None = None,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[Any] | None = (),
     seed: int = 0,
     export: str | None = None,
 ) -> Result:
@@ -67,13 +67,15 @@ def fit(
         ends = length(epochs, steps, steps_per_epoch, known)
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
+        if validation is not None:
+            keras_model.check_evaluates(model)
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
                 "none" if session.asynchronous else scaling,
                 session.replicas,
                 per_replica=per_replica_batch_size is not None,
-                total=sizes.total,
+                total=sizes.total or global_batch_size,
                 base=base_batch_size,
             ),
             warm_up_steps=5 * ends.per_epoch if ends.per_epoch and epochs is not None else 500,

@@ -1,18 +1,20 @@
 """A compiled Keras 3 model in the loop.
 
-Keras scales its losses by 1 / replicas and its optimizers sum gradients, so the sum over replicas is the gradient of
-the global batch's mean. The sum is made here instead, once, so that clipping, also Keras' own `clipnorm`, sees the
-gradient of the global batch: Keras alone clips each replica's share and so trains something else.
+Each replica's loss is scaled by 1 / replicas and Keras' optimizers sum gradients, so the sum over replicas is the
+gradient of the global batch's mean. Both are made here instead, once: the share, because Keras gives it to some losses
+alone; the sum, so that clipping, also Keras' own `clipnorm`, sees the gradient of the global batch: Keras alone clips
+each replica's share and so trains something else.
 """
 
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.loop.learning_rate import rate_of
+from dtj_trainer.loop.alone import alone
+from dtj_trainer.loop.learning_rate import rate_of, same_rate
 from dtj_trainer.running import Session
 
 BUILT_EARLY = (
@@ -42,7 +44,7 @@ class KerasModel:
         self._replica = _Replica()
         self._collected: list[Any] | None = None
         """Under ParameterServer: the accumulators' values since the last reset, kept in this process."""
-        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": _counters(model)}
+        self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
     # One update -------------------------------------------------------------------------------------------------------
 
@@ -68,7 +70,7 @@ class KerasModel:
         if count > 1:
             gradients = [None if g is None else _scale(tf, g, 1.0 / count) for g in gradients]
         self._apply(tf, gradients)
-        return {"loss": total * (self.session.replicas / count)}
+        return {"loss": total / count}
 
     def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
         with self._metrics_apart() as values:
@@ -81,16 +83,15 @@ class KerasModel:
                 each.iterations.assign(updates)
 
     def _gradients(self, tf: Any, batch: Any) -> tuple[Any, list[Any]]:
-        """Loss of a local batch (already divided by the replicas) and the gradients of its share."""
+        """Loss of a local batch and the gradients of its share."""
         import keras
 
         model = self.model
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         with tf.GradientTape() as tape:
             predicted = model(x, training=True) if self._has_training else model(x)
-            extra = {"training": True} if self._loss_has_training else {}
-            loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
-            scaled = model.optimizer.scale_loss(loss)
+            loss = self._loss(x, y, predicted, weight, training=True)
+            scaled = model.optimizer.scale_loss(loss / self.session.replicas)
         self._update_metrics(x, y, predicted, weight)
         return loss, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
 
@@ -102,12 +103,18 @@ class KerasModel:
         model = self.model
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         predicted = model(x, training=False) if self._has_training else model(x)
-        extra = {"training": False} if self._loss_has_training else {}
-        loss = model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
-        self._update_metrics(x, y, predicted, weight)
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
-        whole = tf.cast(loss, tf.float32) * self.session.replicas
-        return {"loss": tf.math.multiply_no_nan(whole, count)}, count  # a replica without an example has no mean
+        with self._unless_empty(count):
+            loss = self._loss(x, y, predicted, weight, training=False)
+            self._update_metrics(x, y, predicted, weight)
+        mean = tf.cast(loss, tf.float32)
+        return {"loss": tf.math.multiply_no_nan(mean, count)}, count  # a replica without an example has no mean
+
+    def _loss(self, x: Any, y: Any, predicted: Any, weight: Any, *, training: bool) -> Any:
+        """The mean over a local batch. Losses of outputs are metrics, which Keras updates with it."""
+        extra = {"training": training} if self._loss_has_training else {}
+        with self._wherever_metrics_are(), alone(self.session.strategy):
+            return self.model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
 
     def _apply(self, tf: Any, gradients: Sequence[Any]) -> None:
         variables = self.model.trainable_variables
@@ -127,6 +134,9 @@ class KerasModel:
 
     def learning_rate(self) -> float | None:
         return rate_of(self.model.optimizer)
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        return same_rate(self.model.optimizer)
 
     # Metrics ----------------------------------------------------------------------------------------------------------
 
@@ -160,42 +170,66 @@ class KerasModel:
     def _accumulators(self) -> list[Any]:
         return [variable for _, metric in self._result_names() for variable in metric.variables]
 
-    def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
+    @contextmanager
+    def _wherever_metrics_are(self) -> Iterator[None]:
+        """Updates of metrics inside go where this step keeps their accumulators."""
         replica = self._replica
         if replica.apart is None:
-            self._update_written(x, y, predicted, weight)
+            yield
             return
         import keras
 
         variables = self._accumulators()
-        with keras.StatelessScope(state_mapping=list(zip(variables, replica.apart, strict=True))) as scope:
-            self._update_written(x, y, predicted, weight)
+        regular = [v for v in self.model.trainable_variables if getattr(v, "regularizer", None) is not None]
+        known = [*zip(variables, replica.apart, strict=True), *((v, v.value) for v in regular)]  # Keras asks for these
+        with keras.StatelessScope(state_mapping=known) as scope:
+            yield
         replica.apart = [scope.get_current_value(variable) for variable in variables]
 
-    def _update_written(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
-        model = self.model
-        if _overrides(model, "compute_metrics"):
-            model.compute_metrics(x, y, predicted, weight)
+    @contextmanager
+    def _unless_empty(self, count: Any) -> Iterator[None]:
+        """Updates of metrics inside are undone on a replica that has no example: the mean of none is no number."""
+        import tensorflow as tf
+
+        if self.session.replicas == 1:
+            yield
             return
-        for metric in self._tracked():
-            if metric.name == "compile_metrics":
-                metric.update_state(y, predicted, weight)
+        replica, on_read = self._replica, tf.VariableSynchronization.ON_READ
+        held = [variable.value for variable in self._accumulators()] if replica.apart is None else []
+        own = [each for each in held if getattr(each, "synchronization", None) == on_read]
+        before = replica.apart or [tf.identity(each) for each in own]
+        yield
+        kept = [tf.where(count > 0, new, old) for new, old in zip(replica.apart or own, before, strict=True)]
+        if replica.apart is not None:
+            replica.apart = kept
+        for each, value in zip(own, kept, strict=False):
+            each.assign(value)
+
+    def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
+        model = self.model
+        with self._wherever_metrics_are():
+            if _overrides(model, "compute_metrics"):
+                model.compute_metrics(x, y, predicted, weight)
+                return
+            for metric in self._tracked():
+                if metric.name == "compile_metrics":
+                    metric.update_state(y, predicted, weight)
 
     def _tracked(self) -> list[Any]:
         """The model's metrics but its own loss mean: the loop has that."""
         tracker = getattr(self.model, "_loss_tracker", None)
         return [metric for metric in self.model.metrics if metric is not tracker]
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         return self._results(_sum_of_all)
 
-    def metrics_here(self) -> dict[str, float]:
+    def metrics_here(self) -> dict[str, Any]:
         return self._results(_sum_here)
 
-    def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, float]:
+    def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, Any]:
         import numpy as np
 
-        results: dict[str, float] = {}
+        results: dict[str, Any] = {}
         collected = iter(self._collected or ())
         for name, metric in self._result_names():
             if self._collected is None:
@@ -204,7 +238,7 @@ class KerasModel:
                 values = [np.asarray(next(collected), dtype=variable.dtype) for variable in metric.variables]
             result = metric.stateless_result(values)
             pairs = result.items() if isinstance(result, dict) else [(name, result)]
-            results.update({key: float(value) for key, value in pairs})
+            results.update({key: float(value) if np.ndim(value) == 0 else np.asarray(value) for key, value in pairs})
         return results
 
     def _result_names(self) -> list[tuple[str, Any]]:
@@ -330,6 +364,15 @@ def build(model: Any, spec: Any, session: Session) -> None:
         model.optimizer.build(model.trainable_variables)
 
 
+def check_evaluates(model: Any) -> None:
+    """Refuse a model that would be evaluated in another way than it asks for."""
+    if _overrides(model, "test_step"):
+        raise UserError(
+            f"{type(model).__name__} has a test_step of its own, which dtj.fit does not call; "
+            "override compute_loss and compute_metrics instead, or give validation_step= to dtj.train"
+        )
+
+
 def _only_weights(model: Any) -> None:
     """Refuse what writes variables of its own in a step: CentralStorage has no rule how to join them."""
     if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "use_ema", False):
@@ -399,7 +442,7 @@ def _right_strategy(model: Any, session: Session) -> None:
             raise UserError(BUILT_EARLY)
 
 
-def _counters(model: Any) -> list[Any]:
+def counters(model: Any) -> list[Any]:
     """Whole-number variables of the model: Keras does not show its seed generators' states to tf.train.Checkpoint."""
     import tensorflow as tf
 

@@ -4,6 +4,8 @@ Goyal et al., "Accurate, Large Minibatch SGD" (2017): a batch k times larger tak
 linearly over the first five epochs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
@@ -28,10 +30,14 @@ def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, ba
         return float(replicas)
     if rule == "auto":
         return 1.0
-    if base is None or total is None:
+    if base is None:
         raise PreflightFailed(
             "learning_rate_scaling='linear' with a fixed global batch needs base_batch_size=, the batch that the "
             "learning rate was chosen for"
+        )
+    if total is None:
+        raise PreflightFailed(
+            "learning_rate_scaling='linear' has to know the size of the batches; give it as global_batch_size="
         )
     return total / base
 
@@ -87,3 +93,15 @@ def rate_of(optimizer: Any) -> float | None:
     if rate is None:
         return None
     return float(rate.numpy() if hasattr(rate, "numpy") else rate)
+
+
+@contextmanager
+def same_rate(optimizer: Any) -> Iterator[None]:
+    """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    rate = getattr(optimizer, "_learning_rate", None)
+    held: Any = getattr(rate, "unscaled", rate)
+    before = held.numpy() if hasattr(held, "assign") else None
+    yield
+    if before is not None:
+        held.assign(before)

@@ -1,11 +1,18 @@
 """A step of the user's own in the loop, over a tf.Module or a dict of trackables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from dtj_trainer.errors import UserError
-from dtj_trainer.loop.learning_rate import rate_of
+from dtj_trainer.loop.keras_model import counters
+from dtj_trainer.loop.learning_rate import rate_of, same_rate
+from dtj_trainer.running import Session
+
+UNBUILT = (
+    "a Keras model in `state` makes its variables in the first step, when a checkpoint is restored already; "
+    "build it with the state: model.build(shape), or call it once on a batch"
+)
 
 
 class OwnStep:
@@ -22,7 +29,8 @@ class OwnStep:
         self._step = step
         self._validation_step = validation_step
         self._state = state
-        self.objects: Mapping[str, Any] = dict(state) if isinstance(state, Mapping) else {"state_module": state}
+        objects = dict(state) if isinstance(state, Mapping) else {"state_module": state}
+        self.objects: Mapping[str, Any] = {**objects, "keras_seeds": _seeds(objects)}
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
@@ -39,7 +47,13 @@ class OwnStep:
             batches, _ = read()
             found.extend(strategy.run(self.step, args=(batches,)))
 
-        once.get_concrete_function()
+        layers = _layers(self.objects)
+        before = sum(len(layer.weights) for layer in layers)
+        try:
+            once.get_concrete_function()
+        finally:  # of several replicas the trace itself fails
+            if sum(len(layer.weights) for layer in layers) > before:
+                raise UserError(UNBUILT)
         return tuple(found)
 
     def step(self, batches: Any) -> Mapping[str, Any]:
@@ -71,10 +85,10 @@ class OwnStep:
         if optimizer is not None and hasattr(optimizer, "iterations"):
             optimizer.iterations.assign(updates)
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, Any]:
         return {}
 
-    def metrics_here(self) -> dict[str, float]:
+    def metrics_here(self) -> dict[str, Any]:
         return {}
 
     def reset_metrics(self) -> None:
@@ -85,6 +99,43 @@ class OwnStep:
 
     def learning_rate(self) -> float | None:
         return rate_of(self.objects.get("optimizer"))
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        return same_rate(self.objects.get("optimizer"))
+
+
+def build(state: Any, session: Session) -> None:
+    """Build a Keras optimizer for the model beside it: in a step, several replicas cannot."""
+    import keras
+
+    parts = list((state if isinstance(state, Mapping) else getattr(state, "__dict__", {})).values())
+    optimizers = [part for part in parts if isinstance(part, keras.optimizers.Optimizer)]
+    models = [part for part in parts if isinstance(part, keras.layers.Layer) and part.trainable_variables]
+    if session.replicas == 1 or not models or all(optimizer.built for optimizer in optimizers):
+        return
+    if len(optimizers) > 1 or len(models) > 1:
+        raise UserError(
+            "several replicas cannot build an optimizer in their first step; build each of them with the state: "
+            "optimizer.build(model.trainable_variables)"
+        )
+    optimizers[0].build(models[0].trainable_variables)
+
+
+def _layers(objects: Mapping[str, Any]) -> list[Any]:
+    import keras
+    import tensorflow as tf
+
+    try:
+        checkpoint = tf.train.Checkpoint(**objects)  # held: a view does not
+    except ValueError:  # it holds what no checkpoint can, and is trained without
+        return []
+    found = tf.train.TrackableView(checkpoint).descendants()
+    return [each for each in found if isinstance(each, keras.layers.Layer)]
+
+
+def _seeds(objects: Mapping[str, Any]) -> list[Any]:
+    """The states of Keras' seed generators in all layers, each once."""
+    return list({id(counter): counter for layer in _layers(objects) for counter in counters(layer)}.values())
 
 
 def _scalars(values: Any, what: str) -> Mapping[str, Any]:

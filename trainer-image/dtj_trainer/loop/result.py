@@ -14,3 +14,11 @@ class Result:
     strategy: str
     resumed_from: int | None
     model: Any = None
+
+
+def numbers(found: Mapping[str, Any]) -> dict[str, float]:
+    """Metrics, each as one number: the mean of what Keras tells as an array; what is no number is left out."""
+    import numpy as np
+
+    arrays = {name: np.asarray(value) for name, value in found.items()}
+    return {name: float(each.mean()) for name, each in arrays.items() if np.issubdtype(each.dtype, np.number)}

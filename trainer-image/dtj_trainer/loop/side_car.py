@@ -5,8 +5,10 @@ It works beside the job, on one device, and writes nothing but its own summaries
 
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
+from dtj_trainer.loop.result import numbers
 from dtj_trainer.observe.events import Events
 from dtj_trainer.running import Session
 from dtj_trainer.state.folder import folder, read_json, write_json
@@ -21,7 +23,7 @@ class SideCar:
     """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
 
     def __init__(
-        self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, float] | None] | None
+        self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, Any] | None] | None
     ) -> None:
         if evaluate is None:
             raise PreflightFailed("the evaluator has nothing to evaluate; give validation= to the training")
@@ -64,9 +66,10 @@ class SideCar:
         started = time.monotonic()
         if not self._keeper.restore(name):
             return
-        metrics = self._evaluate()
-        if metrics is None:
+        found = self._evaluate()
+        if found is None:
             return
+        metrics = numbers(found)
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}

@@ -16,7 +16,7 @@ from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
-from dtj_trainer.loop.own_step import OwnStep
+from dtj_trainer.loop.own_step import OwnStep, build
 from dtj_trainer.loop.result import Result
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
@@ -46,7 +46,7 @@ def train(
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
     accumulate: int = 1,
-    callbacks: Sequence[Any] = (),
+    callbacks: Sequence[Any] | None = (),
     seed: int = 0,
 ) -> Result:
     """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
@@ -79,6 +79,7 @@ def train(
         known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given)
         ends = length(epochs, steps, steps_per_epoch, known)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
+        build(held, session)
         trainee = OwnStep(train_step, held, validation_step, accumulate)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)

@@ -44,10 +44,10 @@ class Trainee(Protocol):
     def count_updates(self, updates: int) -> None:
         """Set the optimizer's own count of updates, which workers that overtake one another get wrong."""
 
-    def metrics(self) -> dict[str, float]:
-        """Metrics since the last reset, over all replicas; every process calls it."""
+    def metrics(self) -> dict[str, Any]:
+        """Metrics since the last reset, over all replicas, numbers or arrays as in Keras; every process calls it."""
 
-    def metrics_here(self) -> dict[str, float]:
+    def metrics_here(self) -> dict[str, Any]:
         """Metrics since the last reset, over this process's replicas."""
 
     def reset_metrics(self) -> None: ...
@@ -58,3 +58,6 @@ class Trainee(Protocol):
         """
 
     def learning_rate(self) -> float | None: ...
+
+    def same_rate(self) -> AbstractContextManager[None]:
+        """The learning rate is afterwards what it was before."""

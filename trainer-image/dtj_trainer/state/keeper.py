@@ -15,6 +15,11 @@ from dtj_trainer.state.job_file import JobFile
 from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.state.position import Position
 
+OURS = frozenset({"step", "state"})
+"""Names in a checkpoint that are taken; an object of such a name is saved as `own_<name>`."""
+LATER = frozenset({"own_step", "own_state", "keras_seeds"})
+"""What the first checkpoints of dtj.train have not."""
+
 
 class Keeper:
     """Saves and restores `objects` and the position; without a directory it does neither."""
@@ -24,7 +29,7 @@ class Keeper:
         self.directory = settings.directory
         self._session = session
         self._settings = settings
-        self._objects = objects
+        self._objects = {f"own_{name}" if name in OURS else name: each for name, each in objects.items()}
         self._identity = identity
         self._saved_at = time.monotonic()
         self._begun: int | None = None
@@ -54,7 +59,7 @@ class Keeper:
         if before is not None:
             job_file.check(before, self._identity, self.directory)
         self._checkpoints.await_visible(name)
-        self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
+        self._checkpoints.restore(name, {**self._objects, **self._held.objects()}, LATER)
         self._saved_at = time.monotonic()
         self._begun = self._checkpoints.saved_step
         self._session.link.restored(self._held.place.step)
@@ -75,7 +80,7 @@ class Keeper:
             PreflightFailed: it is of another model.
         """
         try:
-            self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
+            self._checkpoints.restore(name, {**self._objects, **self._held.objects()}, LATER)
         except PreflightFailed:
             if name in (still for _, still in self.kept()):
                 raise

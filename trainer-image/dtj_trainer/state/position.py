@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dtj_trainer.data.deal import Dealt
@@ -21,6 +21,9 @@ class Position:
     """The examples again, by how many processes shared the data: a stream's place depends on it."""
     owes_end: bool = False
     """The epoch that ends here is neither validated nor told to callbacks: all were asked to leave before that."""
+    sums: Mapping[str, float] = field(default_factory=dict)
+    """What the last `summed` steps have returned, of which no mean is told yet."""
+    summed: int = 0
 
 
 def text(position: Position, metrics: Mapping[str, float]) -> str:

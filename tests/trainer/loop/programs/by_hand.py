@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from unittest import mock
 
 import tensorflow as tf
 
@@ -17,6 +18,7 @@ ASKED_TO_LEAVE_AT = int(os.environ.get("TEST_ASKED_TO_LEAVE_AT", "0"))
 STALLS_AT = int(os.environ.get("TEST_STALLS_AT", "0"))
 NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
 REPORTS_EVERY = int(os.environ.get("TEST_REPORTS_EVERY", "1"))
+progress = mock.patch.object(link.ChildLink, "progress").start()
 
 if "TEST_AGAIN" in os.environ:
     with dtj.session() as job:
@@ -56,6 +58,7 @@ with dtj.session() as job:
             sys.stdout.flush()
 
 told = {"begun": begun, "made": int(made.numpy()), "weight": float(weight.numpy()), "pipelines": 0}
+told["reported"] = sum(call.kwargs["steps"] for call in progress.call_args_list)
 told["garbage"] = gc.get_threshold()[0]
 told["pipelines"] = job.input_context.num_input_pipelines
 sys.stdout.write("TEST " + json.dumps(told) + "\n")

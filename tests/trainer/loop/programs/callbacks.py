@@ -56,6 +56,18 @@ class Hasty(Recorder):
         self.model.stop_evaluating = batch == 1
 
 
+class Evaluates(keras.callbacks.Callback):
+    """Evaluates something else at an epoch's end, on the same metrics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[float] = []
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
+        self.told.append((logs or {})["mae"])
+        self.model.evaluate(x, y + 1, verbose=0)
+
+
 def batches(count: int) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x[:count], y[:count])).batch(16)
 
@@ -74,6 +86,11 @@ told = {name: vars(each).get("calls") for name, each in {"ours": ours, "theirs":
 told["found"] = {"ours": ours.found, "quiet": quiet.found, "theirs": theirs.found}
 told["trained"] = {"ours": ours.trained, "theirs": theirs.trained}
 told["hasty"] = {"ours": hasty.found, "theirs": hasty_theirs.found}
+if session.workers == 1:
+    evaluates, evaluates_theirs = Evaluates(), Evaluates()
+    dtj.fit(compiled(), batches(48), epochs=2, callbacks=[evaluates])
+    compiled().fit(batches(48), epochs=2, callbacks=[evaluates_theirs], verbose=0)
+    told["evaluates"] = {"ours": evaluates.told, "theirs": evaluates_theirs.told}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)

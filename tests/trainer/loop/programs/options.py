@@ -155,6 +155,7 @@ tried: dict[str, tuple[object, dict[str, Any]]] = {
     "too_short": (once, {"global_batch_size": 24}),
     "single": (single, {}),
     "sized": (odd, {"per_replica_batch_size": 12}),
+    "linear": (odd, {"global_batch_size": 24, "base_batch_size": 12, "learning_rate_scaling": "linear"}),
 }
 for name, (data, sizes) in tried.items():
     try:

@@ -1,0 +1,74 @@
+"""What people who know Keras give to dtj.fit, and what it says; in a process of one device."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+import dtj_trainer as dtj
+
+dtj.init(seed=1)
+x = np.random.default_rng(0).normal(size=(96, 8)).astype("float32")
+y = (x[:, :1] > 0).astype("float32")
+batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(24)
+classes = tf.data.Dataset.from_tensor_slices((x, keras.utils.to_categorical((x[:, 0] > 0).astype(int), 2))).batch(24)
+steps: list[int] = []
+
+
+class OwnTest(keras.Sequential):
+    def test_step(self, data: object) -> object:
+        return {"loss": tf.constant(123.0)}
+
+
+def fit(kind: type = keras.Sequential, **options: Any) -> int:
+    keras.utils.set_random_seed(3)
+    made = kind([keras.Input((8,)), keras.layers.Dense(1, activation="sigmoid")])
+    made.compile("sgd", "binary_crossentropy")
+    counting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(batch))
+    return dtj.fit(made, **{"data": batches, "callbacks": [counting], **options}).step
+
+
+def each_class() -> dict[str, object]:
+    """A metric of each class, as callbacks hear of it here and in Keras' own fit, and as the job tells it."""
+    heard: list[dict[str, object]] = []
+
+    def hear(epoch: int, logs: dict[str, Any]) -> None:
+        heard.append({name: np.asarray(value).tolist() for name, value in logs.items()})
+
+    def compiled() -> keras.Model:
+        keras.utils.set_random_seed(3)
+        made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2, activation="softmax")])
+        made.compile("sgd", "categorical_crossentropy", metrics=[keras.metrics.F1Score()])
+        return made
+
+    hearing = [keras.callbacks.LambdaCallback(on_epoch_end=hear)]
+    result = dtj.fit(compiled(), classes, classes, epochs=1, callbacks=hearing)
+    compiled().fit(classes, validation_data=classes, epochs=1, callbacks=hearing, verbose=0)
+    return {"ours": heard[0], "theirs": heard[1], "result": dict(result.metrics)}
+
+
+TRIED: dict[str, Callable[[], object]] = {
+    "arrays": lambda: fit(data=(x, y), steps=2),
+    "validation_arrays": lambda: fit(validation=(x, y)),
+    "endless": lambda: fit(validation=batches.repeat()),
+    "endless_function": lambda: fit(validation=lambda context: batches.repeat()),
+    "own_test": lambda: fit(OwnTest, validation=batches),
+    "tensorboard": lambda: fit(callbacks=[keras.callbacks.TensorBoard()]),
+    "no_callbacks": lambda: fit(callbacks=None),
+    "each_class": each_class,
+    "no_validation": lambda: fit(OwnTest, callbacks=()),
+}
+told: dict[str, object] = {}
+for name, attempt in TRIED.items():
+    try:
+        told[name] = attempt()
+    except Exception as refusal:  # noqa: BLE001 - told to the test
+        told[name] = f"{type(refusal).__name__}: {refusal}"
+sys.stdout.write("TEST " + json.dumps({**told, "steps": steps}) + "\n")
+sys.stdout.flush()
+os._exit(0)
