@@ -97,13 +97,6 @@ def test_a_step_of_ones_own_goes_on_with_the_same_bits_and_with_every_object_of_
     assert launch.run("own_state.py", environment=environment).said == undisturbed
 
 
-def test_a_checkpoint_of_the_first_versions_is_restored_without_what_it_has_not(tmp_path):
-    environment = launch.checkpoint(tmp_path)
-    before = launch.run("own_state.py", environment={**environment, "TEST_ASKED_AT": "13", "TEST_FIRST_VERSION": "1"})
-    assert before.code == 42, before.output
-    assert launch.run("own_state.py", environment=environment).said["counted"] == 7
-
-
 def test_a_learning_rate_scaled_for_two_devices_is_saved_and_goes_on_on_one(tmp_path):
     environment = {**launch.checkpoint(tmp_path, everySteps=3), "TEST_REPLICA_BATCH": "12"}
     ended = launch.run("resume.py", environment={**environment, "TEST_DIE_AT": "11", "DTJ_LOGICAL_DEVICES": "2"})

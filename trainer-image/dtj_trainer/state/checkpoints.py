@@ -8,7 +8,7 @@ import errno
 import re
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -81,19 +81,17 @@ class Checkpoints:
                 )
             time.sleep(0.05)
 
-    def restore(self, name: str, objects: Mapping[str, Any], later: Collection[str] = ()) -> None:
-        """Put the values of a checkpoint into `objects`, all of them but those named `later` that it has not.
+    def restore(self, name: str, objects: Mapping[str, Any]) -> None:
+        """Put the values of a checkpoint into `objects`, all of them.
 
         Raises:
             PreflightFailed: the checkpoint belongs to another model.
         """
         import tensorflow as tf
 
+        checkpoint = tf.train.Checkpoint(**objects)
         with self.place.fetched(name) as prefix:
             try:
-                there = {key.partition("/")[0] for key, _ in tf.train.list_variables(prefix)} if later else set()
-                held = {name: each for name, each in objects.items() if name in there or name not in later}
-                checkpoint = tf.train.Checkpoint(**held)
                 checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
             except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
                 raise PreflightFailed(

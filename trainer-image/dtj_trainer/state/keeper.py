@@ -17,8 +17,6 @@ from dtj_trainer.state.position import Position
 
 OURS = frozenset({"step", "state"})
 """Names in a checkpoint that are taken; an object of such a name is saved as `own_<name>`."""
-LATER = frozenset({"own_step", "own_state", "keras_seeds"})
-"""What the first checkpoints of dtj.train have not."""
 
 
 class Keeper:
@@ -59,7 +57,7 @@ class Keeper:
         if before is not None:
             job_file.check(before, self._identity, self.directory)
         self._checkpoints.await_visible(name)
-        self._checkpoints.restore(name, {**self._objects, **self._held.objects()}, LATER)
+        self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
         self._begun = self._checkpoints.saved_step
         self._session.link.restored(self._held.place.step)
@@ -80,7 +78,7 @@ class Keeper:
             PreflightFailed: it is of another model.
         """
         try:
-            self._checkpoints.restore(name, {**self._objects, **self._held.objects()}, LATER)
+            self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         except PreflightFailed:
             if name in (still for _, still in self.kept()):
                 raise

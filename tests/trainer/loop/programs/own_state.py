@@ -1,4 +1,4 @@
-"""Trains by a step that counts itself; may be asked to leave, or save what the first versions saved."""
+"""Trains by a step that counts itself; may be asked to leave."""
 
 import json
 import os
@@ -10,13 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 import dtj_trainer as dtj
-from dtj_trainer.loop import own_step
-from dtj_trainer.state import keeper
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
-if os.environ.get("TEST_FIRST_VERSION"):
-    keeper.OURS = frozenset()
-    own_step._seeds = lambda objects: []
 
 session = dtj.init(deterministic=True, seed=1)
 x = np.random.default_rng(0).normal(size=(240, 8)).astype("float32")
