@@ -207,7 +207,7 @@ class KerasModel:
 
     def _update_metrics(self, x: Any, y: Any, predicted: Any, weight: Any) -> None:
         model = self.model
-        with self._wherever_metrics_are():
+        with self._wherever_metrics_are(), alone(self.session.strategy):  # a loss may be a metric
             if _overrides(model, "compute_metrics"):
                 model.compute_metrics(x, y, predicted, weight)
                 return

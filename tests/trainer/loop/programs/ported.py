@@ -79,7 +79,8 @@ class Centred(keras.layers.Layer):
 
 
 def scalar_loss() -> Told:
-    return fitted(mlp(loss=mean_error, metrics=["mae"]), validation=pipeline(x[:48], y[:48]))
+    metrics = ["mae", keras.losses.MeanSquaredError()]
+    return fitted(mlp(loss=mean_error, metrics=metrics), validation=pipeline(x[:48], y[:48]))
 
 
 def weighted() -> Told:
