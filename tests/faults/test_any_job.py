@@ -22,6 +22,9 @@ from tests.support.truth import children, truthful
 if TYPE_CHECKING:
     from tests.support.apiserver import Object
 
+# Threads of the operators before draw random numbers too, while the next jobs are made.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
 KIND: Final = "distributedtrainingjobs"
 BESIDE: Final = 16
 """So many jobs at most has one operator at the same time. The first try is always one job of the simplest kind."""
