@@ -10,7 +10,10 @@ from typing import Final
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
+ASIDE: Final = "what waits for a supervisor"
+"""Whoever has this group gets nothing after it: it is a third beside two, as long as it mostly waits."""
 GROUPS: Final = {
     "e2e/scenarios/test_small_jobs.py": "what mostly waits",
     "e2e/scenarios/test_steady_state.py": "what mostly waits",
@@ -23,6 +26,9 @@ GROUPS: Final = {
     "tests/trainer/loop/test_resume.py::test_asked_to_leave_while_it_validates": "what one process validates",
     "tests/trainer/state/test_remote.py": "HDFS and buckets",
     "tests/trainer/strategy/test_one_process.py": "what one device learns",
+    "tests/trainer/supervisor/test_cluster.py": ASIDE,
+    "tests/trainer/supervisor/test_one_process.py": ASIDE,
+    "tests/trainer/supervisor/test_training.py": ASIDE,
 }
 """By the beginning of a test's id; the first that fits."""
 
@@ -30,6 +36,13 @@ GROUPS: Final = {
 class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # untyped
     def _split_scope(self, nodeid: str) -> str:
         return next((group for place, group in GROUPS.items() if nodeid.startswith(place)), nodeid)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        others = any(not other.shutting_down for other in self.nodes if other is not node)
+        if ASIDE in self.assigned_work[node] and others and not node.shutting_down:
+            node.shutdown()  # once it has run what it has
+            return
+        super()._reschedule(node)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:

@@ -78,18 +78,18 @@ CHECK = (
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
     pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK),
 )
-TWO = ("-v", *GROUPED, "-n", "auto", "--maxprocesses=2")
-"""Each test has several processes of its own."""
+THREE = ("-v", *GROUPED, "-n", "3")
+"""Of the trainer's two, each of whose tests has several processes of its own, and one that mostly waits; of the
+scenarios one for each group, two of which mostly wait."""
 BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
 """What is not in the cache yet, before tests whose time is limited ask for it."""
-SCENARIOS = pytest("e2e", "-v", *GROUPED, "-n", "3", "-m", "e2e")
-"""One process for each of their groups: two of three mostly wait."""
+SCENARIOS = pytest("e2e", *THREE, "-m", "e2e")
 E2E = (BUILD, SCENARIOS)
 TEST = (
     *CHECK,
     BUILD,
     pytest("operator", "-q", *GROUPED, *ONE_MORE, "--durations=5", "-m", "contract or (faults and not sample)"),
-    pytest("trainer", *TWO, "-m", "trainer"),
+    pytest("trainer", *THREE, "-m", "trainer"),
     SCENARIOS,
 )
 PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}
