@@ -17,6 +17,7 @@ ASIDE: Final = "what waits for a supervisor"
 GROUPS: Final = {
     "e2e/scenarios/test_small_jobs.py": "what mostly waits",
     "e2e/scenarios/test_steady_state.py": "what mostly waits",
+    "e2e/scenarios/test_split_models.py": "what trains for long",
     "e2e/scenarios/": "what trains",
     "e2e/test_cluster.py": "clusters of their own",
     "tests/contract/": "API servers with all that belongs to them",

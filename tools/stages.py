@@ -80,7 +80,7 @@ CHECK = (
 )
 THREE = ("-v", *GROUPED, "-n", "3")
 """Of the trainer's two, each of whose tests has several processes of its own, and one that mostly waits; of the
-scenarios one for each group, two of which mostly wait."""
+scenarios one that trains and two that mostly wait, one of which then trains too."""
 BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
 """What is not in the cache yet, before tests whose time is limited ask for it."""
 SCENARIOS = pytest("e2e", *THREE, "-m", "e2e")
