@@ -2,7 +2,7 @@
 
 A stage that fails does not stop the ones after it: one run tells everything. Each pytest stage writes
 build/results/junit-<stage>.xml; the counts of the last line come from there. A pytest stage that runs no test has
-failed.
+failed. What failed is named at the very end, where it is read even of an output that was cut.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Outcome:
     ok: bool
     seconds: float
     counts: Counts | None = None
+    failures: tuple[str, ...] = ()
 
 
 def module(name: str, *arguments: str) -> tuple[str, ...]:
@@ -107,6 +108,16 @@ def counts(report: Path) -> Counts | None:
     return total
 
 
+def failures(report: Path) -> tuple[str, ...]:
+    """A line for each test that failed: its name and the first line of what it said."""
+    lines = []
+    for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - written by our own pytest
+        for said in (*case.iterfind("failure"), *case.iterfind("error")):
+            words = (said.get("message") or said.text or "").strip().partition("\n")[0]
+            lines.append(f"{case.get('classname')}::{case.get('name')} ({float(case.get('time', 0)):.0f} s): {words}")
+    return tuple(lines)
+
+
 def run(stage: Stage) -> Outcome:
     print(f"\n── {stage.name} " + "─" * max(0, 96 - len(stage.name)), flush=True)
     report = RESULTS / f"junit-{stage.name}.xml"
@@ -118,7 +129,7 @@ def run(stage: Stage) -> Outcome:
         return Outcome(stage, code == 0, seconds)
     done = counts(report)
     ran = done is not None and done.passed + done.failed > 0
-    return Outcome(stage, code == 0 and ran, seconds, done)
+    return Outcome(stage, code == 0 and ran, seconds, done, failures(report) if done else ())
 
 
 def environment() -> dict[str, str]:
@@ -149,7 +160,8 @@ def run_plan(stages: Iterable[Stage], perform: Callable[[Stage], Outcome] = run)
     began = time.monotonic()
     outcomes = [perform(stage) for stage in stages]
     total = sum((outcome.counts for outcome in outcomes if outcome.counts), Counts())
-    print(f"\n{table(outcomes)}\n{'all':<19} {time.monotonic() - began:>8.1f}\n\n{total}", flush=True)
+    failed = "".join(f"FAILED {line}\n" for outcome in outcomes for line in outcome.failures)
+    print(f"\n{table(outcomes)}\n{'all':<19} {time.monotonic() - began:>8.1f}\n\n{failed}{total}", flush=True)
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 

@@ -35,6 +35,19 @@ def test_a_report_of_pytest_is_counted(tmp_path):
     assert stages.counts(report) == Counts(passed=3, failed=3, skipped=3)
 
 
+def test_what_failed_is_named_with_what_it_said_right_before_the_last_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(stages, "RESULTS", tmp_path)
+    program = tmp_path / "test_two.py"
+    program.write_text("def test_well(): pass\n\ndef test_ill():\n    assert 1 + 1 == 3, 'a sum'\n")
+    report = tmp_path / "junit-two.xml"
+    command = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", str(program))
+    assert stages.run_plan([Stage("two", command, tests=True)]) == 1
+    *_, failed, last = capsys.readouterr().out.splitlines()
+    assert failed.startswith("FAILED ")
+    assert "test_two::test_ill (0 s): AssertionError: a sum" in failed
+    assert last == "1 passed, 1 failed"
+
+
 @pytest.mark.parametrize(("code", "ok"), [("raise SystemExit(0)", True), ("raise SystemExit(3)", False)])
 def test_a_stage_without_tests_is_judged_by_its_exit_code(code, ok):
     assert stages.run(Stage("any", (sys.executable, "-c", code))).ok is ok
