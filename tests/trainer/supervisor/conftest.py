@@ -68,8 +68,8 @@ class Pod:
 
     @property
     def said(self) -> list[str]:
-        """What the program printed behind `SAY `."""
-        return [line[4:] for line in self.log.splitlines() if line.startswith("SAY ")]
+        """What the program printed behind `SAY `, in lines that are whole: each word of one is written by itself."""
+        return [line[4:] for line in self.log.rpartition("\n")[0].splitlines() if line.startswith("SAY ")]
 
     @property
     def last_line(self) -> str:
