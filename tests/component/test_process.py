@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from dtj_operator.runtime.election import Terms
-from tests.component.world import JOBS, condition, job, until
+from tests.component.world import JOBS, condition, job, status, until
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.ports import free_port
 
@@ -185,6 +185,41 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
     assert code == 1
     later = [request for request in api_server.log.requests[stopped:] if request.changed]
     assert [request.target for request in later if request.user_agent.startswith("dtj-operator/")] == []
+
+
+@pytest.fixture
+def any_depth():
+    """For the API server in this process, which is Python too."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(12_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+async def test_a_template_nested_more_deeply_than_json_is_read_by_default_concerns_its_job_alone(
+    any_depth, api_server: ApiServer, tmp_path: Path
+):
+    nested: Any = {}
+    for _ in range(2_000):
+        nested = {"a": nested}
+
+    def absurd(name: str) -> dict[str, Any]:
+        found = job(name)
+        found["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["affinity"] = nested
+        return found
+
+    api_server.create(JOBS, absurd("listed"))
+    config = str(api_server.kubeconfig(tmp_path / "config", namespace="dtj-system"))
+    process = await start("run", "--metrics-bind-address=0", "--health-probe-bind-address=0", KUBECONFIG=config)
+    await until(lambda: condition(api_server, "Invalid", "listed")[0] == "True", seconds=20)
+    api_server.create(JOBS, absurd("watched"))
+    await until(lambda: condition(api_server, "Invalid", "watched")[0] == "True", seconds=20)
+    api_server.create(JOBS, job())
+    await until(lambda: condition(api_server, "Created")[0] == "True", seconds=20)
+    process.send_signal(signal.SIGTERM)
+    code, _, _ = await end(process)
+    assert code == 0
+    assert "nests more than 200 lists and objects" in status(api_server, "watched")["message"]
 
 
 async def test_the_crd_is_printed():

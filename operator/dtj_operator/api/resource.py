@@ -25,6 +25,8 @@ METADATA = (
     "deletionTimestamp",
 )
 """What is read of a job's metadata."""
+LEVELS_MAX = 200
+"""Of lists and objects within each other: ten times what a pod has at its deepest, and less than pydantic's 255."""
 _NOTHING = JobSpec(replica_specs={})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -97,11 +99,25 @@ def managed_here(manager: str) -> bool:
 
 def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:
     """The spec, or next to nothing and why it cannot be read."""
-    try:
-        return JobSpec.model_validate(raw), ""
-    except ValidationError as error:
-        manager = str(raw.get("managedBy") or "")
-        return _NOTHING.model_copy(update={"managed_by": manager}), f"spec cannot be read: {_first(error)}"
+    problem = _depth_problem(raw)
+    if not problem:
+        try:
+            return JobSpec.model_validate(raw), ""
+        except ValidationError as error:
+            problem = _first(error)
+    manager = str(raw.get("managedBy") or "")
+    return _NOTHING.model_copy(update={"managed_by": manager}), f"spec cannot be read: {problem}"
+
+
+def _depth_problem(raw: Mapping[str, Any]) -> str:
+    """What the schema cannot count: it lets templates have fields that it does not know."""
+    level: list[Any] = [raw]
+    for _ in range(LEVELS_MAX):
+        below = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [inner for values in below for inner in values if isinstance(inner, (dict, list))]
+        if not level:
+            return ""
+    return f"a template nests more than {LEVELS_MAX} lists and objects, which no pod does"
 
 
 def _first(error: ValidationError) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.app.logs import set_up
 from dtj_operator.app.settings import SettingsProblem, parser, settings_from
 from dtj_operator.app.version import operator_version
+from dtj_operator.kube.wire import DEEPEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,10 @@ COLLECT_AFTER = (5_000, 10, 10)
 cycles among them every 700 objects took 7 % of the processor time."""
 LONGEST_START_SECONDS = 20.0
 """Without any collection."""
+CALLS = 2_000
+"""Within each other, beside the levels of the JSON that is read."""
+STACK_BYTES = 16 * 1024 * 1024
+"""Of each thread, kopf's among them: JSON at its deepest takes 2 MiB of it (measured)."""
 LOST = "leadership was lost; another operator takes over"
 LOST_GRACE_SECONDS = 1.0
 """After leadership is lost: time for the last log lines, not for any more writes."""
@@ -66,6 +71,9 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         # While the parts are imported: as process 1 of a container it would not even be ended.
         signal.signal(number, lambda *_: sys.exit(0))
     gc.disable()
+    # Python's own 1,000 would let a single job, nested more deeply than that, end the operator of all others.
+    sys.setrecursionlimit(DEEPEST + CALLS)
+    threading.stack_size(STACK_BYTES)
     from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
     from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
