@@ -190,3 +190,25 @@ async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, ap
     source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=Names(), relisted=lambda: None)
     with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
         await asyncio.wait_for(source.run(), 20)
+
+
+async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_stormed_by_kopf(
+    api_server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(kopf_source, "LOGIN_SECONDS", 0.3)
+    token = tmp_path / "token"
+    token.write_text("old")
+    connection = Connection(server=api_server.url, token=Token(file=token))
+    names = Names()
+    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=names, relisted=lambda: None)
+    job(api_server, "first")
+    async with running(source.run()):
+        await names.become("first", seconds=10)
+        api_server.faults.add(lambda request: request.token == "old", Answer(401, "Unauthorized"), times=None)
+        before = len(api_server.log.requests)
+        api_server.break_streams(JOBS.plural)
+        await asyncio.sleep(1.5)
+        assert 2 <= len(api_server.log.requests) - before <= 8
+        token.write_text("new")
+        job(api_server, "second")
+        await names.become("first", "second")

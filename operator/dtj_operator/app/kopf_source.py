@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 STOP_SECONDS = 5.0
 ERROR_PAUSES = (0.5, 1, 2, 3, 5, 8, 13, 21, 21, 21, 21)
 """Two minutes of 5xx in a relist are survived."""
+LOGIN_SECONDS = 5.0
+"""Between two logins at least: kopf logs in at every 401, at once and without end, each time with a new connection."""
 
 
 class KopfSource:
@@ -84,9 +86,15 @@ class KopfSource:
 
     async def _operate(self, stop: threading.Event) -> None:
         registry = kopf.OperatorRegistry()
+        loop = asyncio.get_running_loop()
+        last_login = float("-inf")
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.AiohttpSession:
+            nonlocal last_login
+            await asyncio.sleep(last_login + LOGIN_SECONDS - loop.time())
+            last_login = loop.time()
+            self._connection.token.forget()
             session = open_session(self._connection, self._user_agent)
             token = self._connection.token.current()
             if token:
