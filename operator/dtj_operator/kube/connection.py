@@ -1,6 +1,7 @@
 """Where the API server is and who we are: a kubeconfig, or the pod's own service account.
 
-Exec and auth-provider plugins are refused: the operator's image holds no such programs.
+Exec and auth-provider plugins are refused: the operator's image holds no such programs. So is all else that says how to
+connect and is not done here, impersonation above all.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_REREAD_SECONDS = 60.0
 """Projected tokens are replaced well before they expire; reading once a minute is enough."""
+
+IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
+"""To act as the user behind them instead would be to act with more rights than were meant."""
 
 
 class ConnectionProblem(Exception):
@@ -164,6 +168,18 @@ def from_kubeconfig(paths: str) -> Connection:
             raise ConnectionProblem(msg)
     if "username" in user:
         msg = f"user {context['user']!r} in the kubeconfig {found} has a password, which API servers no longer accept"
+        raise ConnectionProblem(msg)
+    if any(name in user for name in IMPERSONATION):
+        msg = (
+            f"user {context['user']!r} in the kubeconfig {found} impersonates somebody, which the operator does not "
+            "do: use that account's own token or client certificate"
+        )
+        raise ConnectionProblem(msg)
+    if cluster.get("proxy-url"):
+        msg = (
+            f"cluster {context.get('cluster')!r} in the kubeconfig {found} is reached through a proxy-url, which the "
+            "operator does not use: give an address that it reaches itself"
+        )
         raise ConnectionProblem(msg)
     server = str(cluster.get("server") or "")
     if not _is_address(server):

@@ -91,6 +91,9 @@ def test_a_pod_uses_its_service_account(tmp_path):
     [
         (None, {"exec": {"command": "aws"}}, "needs an exec plugin"),
         (None, {"username": "me", "password": "x"}, "has a password"),
+        (None, {"token": "admin's", "as": "system:serviceaccount:team:reader"}, "impersonates somebody"),
+        (None, {"token": "admin's", "as-groups": ["view"]}, "impersonates somebody"),
+        ({"server": "https://10.0.0.1", "proxy-url": "socks5://127.0.0.1:1080"}, None, "through a proxy-url"),
         (None, {"client-certificate-data": "Q0VSVA=="}, "both a client certificate and its key"),
         *(
             ({"server": server}, None, f"no http or https server address: {re.escape(repr(server))}")
