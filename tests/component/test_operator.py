@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dtj_operator.runtime.source import Key
+from dtj_operator.app import operator
+from dtj_operator.app.checks import Unprepared
+from dtj_operator.runtime.source import Key, SourceEnded
 from tests.component.world import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
 from tests.support.kubelet import Kubelet, Life
@@ -254,6 +256,31 @@ async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_se
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         assert names(api_server) == ["train-worker-0", "train-worker-1"]
+
+
+async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_until_it_is_back(
+    api_server, kubelet, monkeypatch, caplog
+):
+    monkeypatch.setattr(operator, "LEFT_OUT_SECONDS", 0.2)
+    everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
+    for namespace in ("default", "dtj-system"):
+        api_server.access.grant("ours", "operator", everything, namespace)
+    at_work = operating(api_server, token="ours", namespaces=("kube-system", "default"))
+    await at_work.__aenter__()
+    api_server.create(JOBS, job())
+    await until(lambda: running(api_server))
+    assert "namespace left out" in caplog.text
+    api_server.access.grant("ours", "operator", everything, "kube-system")
+    await asyncio.sleep(1.5)
+    with pytest.raises(SourceEnded, match="namespace kube-system can be worked in by now"):
+        await at_work.__aexit__(None, None, None)
+
+
+async def test_where_there_are_no_rights_in_any_namespace_nothing_is_begun(api_server):
+    api_server.access.grant("ours", "operator", [], "default")
+    at_work = operating(api_server, token="ours", namespaces=("kube-system", "default"))
+    with pytest.raises(Unprepared, match="may not list distributedtrainingjobs in namespace kube-system"):
+        await at_work.__aenter__()
 
 
 async def test_many_namespaces_leave_room_for_requests_beside_their_watches(api_server, kubelet):

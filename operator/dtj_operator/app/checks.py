@@ -39,21 +39,46 @@ class Unprepared(Exception):
     """The cluster is not ready for the operator; the message is a sentence for its administrator."""
 
 
-async def check_cluster(client: ApiClient, server: str, namespaces: Sequence[str | None], needed: Rights) -> None:
+class Forbidden(Unprepared):
+    """Rights are missing, perhaps in one namespace alone."""
+
+
+async def check_cluster(client: ApiClient, server: str, namespace: str | None, needed: Rights) -> None:
     """Raise Unprepared unless jobs can be listed and everything needed may be done."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + PATIENCE_SECONDS
+    while True:
+        try:
+            await _check_crd(client, server, namespace)
+            await _check_rights(client, namespace, needed)
+            break
+        except (Retry, Unknown) as error:
+            if loop.time() >= give_up:
+                raise Unprepared(error.message) from error
+            logger.warning("waiting for the API server", extra={"error": error.message})
+            await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def open_namespaces(
+    client: ApiClient, server: str, namespaces: Sequence[str | None], needed: Rights
+) -> tuple[str | None, ...]:
+    """Those that can be worked in. Raises Unprepared where that is none.
+
+    Who deletes a namespace deletes the operator's rights in it: the jobs of all others go on all the same.
+    """
+    found: list[str | None] = []
+    problems: list[Forbidden] = []
     for namespace in namespaces:
-        while True:
-            try:
-                await _check_crd(client, server, namespace)
-                await _check_rights(client, namespace, needed)
-                break
-            except (Retry, Unknown) as error:
-                if loop.time() >= give_up:
-                    raise Unprepared(error.message) from error
-                logger.warning("waiting for the API server", extra={"error": error.message})
-                await asyncio.sleep(PAUSE_SECONDS)
+        try:
+            await check_cluster(client, server, namespace, needed)
+            found.append(namespace)
+        except Forbidden as error:
+            problems.append(error)
+    if not found:
+        raise problems[0]
+    for problem in problems:
+        logger.error("namespace left out, and looked at again every minute", extra={"error": str(problem)})
+    return tuple(found)
 
 
 async def may_watch_nodes(client: ApiClient) -> bool:
@@ -102,7 +127,7 @@ async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> N
         raise Unprepared(msg) from error
     except Refused as error:
         msg = f"this identity may not list distributedtrainingjobs {_place(namespace)}: install the chart's RBAC rules"
-        raise Unprepared(msg) from error
+        raise Forbidden(msg) from error
 
 
 async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights) -> None:
@@ -119,7 +144,7 @@ async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights
     ]
     if missing:
         msg = f"this identity may not {', '.join(missing)} {_place(namespace)}: install the chart's RBAC rules"
-        raise Unprepared(msg)
+        raise Forbidden(msg)
 
 
 async def _allowed(client: ApiClient, resource: Resource, subresource: str, verb: str, namespace: str | None) -> bool:

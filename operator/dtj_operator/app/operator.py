@@ -7,11 +7,19 @@ import logging
 import os
 import socket
 import uuid
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dtj_operator.app.checks import NEEDED, POLICY_RIGHTS, check_cluster, may_hold_lease, may_watch_nodes
+from dtj_operator.app.checks import (
+    NEEDED,
+    POLICY_RIGHTS,
+    Unprepared,
+    check_cluster,
+    may_hold_lease,
+    may_watch_nodes,
+    open_namespaces,
+)
 from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
@@ -29,13 +37,14 @@ from dtj_operator.runtime.reconcile import Reconciler
 from dtj_operator.runtime.recorder import Recorder
 from dtj_operator.runtime.reflector import Reflector
 from dtj_operator.runtime.resync import Resync
-from dtj_operator.runtime.source import Key
+from dtj_operator.runtime.source import Key, SourceEnded
 from dtj_operator.runtime.store import JOB_NAME_LABEL, Store
 from dtj_operator.runtime.troubles import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from dtj_operator.app.checks import Rights
     from dtj_operator.app.settings import Settings
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.connection import Connection
@@ -49,6 +58,8 @@ EVENT_SECONDS = 1.0
 """How long events may take to be posted at the end."""
 FINISH_SECONDS = 8.0
 """How long passes under way may take to finish at the end."""
+LEFT_OUT_SECONDS = 60.0
+"""Between looks at a namespace in which there are no rights."""
 
 
 class LeadershipLost(Exception):
@@ -107,7 +118,10 @@ class Operator:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
         needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
-        await check_cluster(client, self._connection.server, self._namespaces, needed)
+        wanted = self._namespaces
+        self._namespaces = await open_namespaces(client, self._connection.server, wanted, needed)
+        for namespace in set(wanted) - set(self._namespaces):
+            self._start(self._until_open(client, namespace, needed), "left out")
         elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
         nodes = None
@@ -198,12 +212,21 @@ class Operator:
         stream = (await loading).KopfSource(
             self._connection,
             user_agent=user_agent(),
-            namespaces=self._settings.namespaces,
+            namespaces=[namespace for namespace in self._namespaces if namespace],
             sink=self.store.jobs,
             relisted=jobs.nudge,
         )
         self._start(stream.run(), "jobs")
         self.ready.set()
+
+    async def _until_open(self, client: ApiClient, namespace: str | None, needed: Rights) -> None:
+        """Raise SourceEnded when a namespace that was left out can be worked in: watches are begun at the start."""
+        while True:
+            await asyncio.sleep(LEFT_OUT_SECONDS)
+            with suppress(Unprepared, KubeError):
+                await check_cluster(client, self._connection.server, namespace, needed)
+                msg = f"namespace {namespace} can be worked in by now: starting anew with it"
+                raise SourceEnded(msg)
 
     async def _elect(self, client: ApiClient) -> Elector | None:
         if not self._settings.leader_elect:
