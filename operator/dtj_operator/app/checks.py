@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
 from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NETWORK_POLICIES, NODES, PODS, SERVICES
 from dtj_operator.runtime.nodes import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
@@ -22,6 +22,7 @@ PATIENCE_SECONDS = 30.0
 """How long an API server may be unreachable at the start before the process gives up."""
 PAUSE_SECONDS = 1.0
 
+T = TypeVar("T")
 Rights = tuple[tuple["Resource", str, tuple[str, ...]], ...]
 
 NEEDED: Rights = (
@@ -45,18 +46,12 @@ class Forbidden(Unprepared):
 
 async def check_cluster(client: ApiClient, server: str, namespace: str | None, needed: Rights) -> None:
     """Raise Unprepared unless jobs can be listed and everything needed may be done."""
-    loop = asyncio.get_running_loop()
-    give_up = loop.time() + PATIENCE_SECONDS
-    while True:
-        try:
-            await _check_crd(client, server, namespace)
-            await _check_rights(client, namespace, needed)
-            break
-        except (Retry, Unknown) as error:
-            if loop.time() >= give_up:
-                raise Unprepared(error.message) from error
-            logger.warning("waiting for the API server", extra={"error": error.message})
-            await asyncio.sleep(PAUSE_SECONDS)
+
+    async def check() -> None:
+        await _check_crd(client, server, namespace)
+        await _check_rights(client, namespace, needed)
+
+    await _patiently(check)
 
 
 async def open_namespaces(
@@ -82,18 +77,23 @@ async def open_namespaces(
 
 
 async def may_watch_nodes(client: ApiClient) -> bool:
-    """Whether lost nodes can be told by their leases."""
-    try:
-        answers = await asyncio.gather(
+    """Whether lost nodes can be told by their leases. It is asked once in the life of a process, so a server that
+    stumbles is asked again. Raises Unprepared, Unauthorized.
+    """
+
+    async def check() -> list[bool]:
+        return await asyncio.gather(
             *(
                 _allowed(client, resource, "", verb, namespace)
                 for resource, namespace in ((NODES, None), (LEASES, LEASE_NAMESPACE))
                 for verb in ("get", "watch")
             )
         )
-    except KubeError:
+
+    try:
+        return all(await _patiently(check))
+    except (NotFound, Refused):
         return False
-    return all(answers)
 
 
 async def may_hold_lease(client: ApiClient, namespace: str) -> None:
@@ -110,6 +110,20 @@ async def may_hold_lease(client: ApiClient, namespace: str) -> None:
                 "or run a single operator with --no-leader-elect"
             )
             raise Unprepared(msg)
+
+
+async def _patiently(check: Callable[[], Awaitable[T]]) -> T:
+    """The answer of an API server that may take its time. Raises Unprepared when it takes too long."""
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + PATIENCE_SECONDS
+    while True:
+        try:
+            return await check()
+        except (Retry, Unknown) as error:
+            if loop.time() >= give_up:
+                raise Unprepared(error.message) from error
+            logger.warning("waiting for the API server", extra={"error": error.message})
+            await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> None:

@@ -1,0 +1,38 @@
+"""Questions to an API server that stumbles while the operator starts."""
+
+from __future__ import annotations
+
+from itertools import chain, repeat
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+
+from dtj_operator.app import checks
+from dtj_operator.kube.errors import KubeError, Refused, Retry, Unknown
+
+
+def reviewer(*failures: KubeError) -> Any:
+    """A client whose server answers reviews, after it has failed to."""
+    answers: list[Any] = list(failures)
+    return AsyncMock(create=AsyncMock(side_effect=chain(answers, repeat({"status": {"allowed": True}}))))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    monkeypatch.setattr(checks, "PAUSE_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("failure", [Unknown("etcdserver: leader changed", code=500), Retry("too many", code=429)])
+async def test_an_operator_that_may_watch_nodes_does_so_although_the_server_stumbled_when_it_asked(failure):
+    assert await checks.may_watch_nodes(reviewer(failure, failure))
+
+
+async def test_where_rights_cannot_be_asked_for_lost_nodes_are_told_by_their_pods():
+    assert not await checks.may_watch_nodes(reviewer(*[Refused("no such question", code=403)] * 4))
+
+
+async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that(monkeypatch):
+    monkeypatch.setattr(checks, "PATIENCE_SECONDS", 0.0)
+    with pytest.raises(checks.Unprepared, match="too many"):
+        await checks.may_watch_nodes(reviewer(*[Retry("too many", code=429)] * 8))
