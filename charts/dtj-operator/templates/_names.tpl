@@ -19,8 +19,15 @@
 {{- if .Values.watchNamespaces -}}-{{ .Release.Namespace }}{{- end -}}
 {{- end -}}
 
+{{- /* Never the namespace's own "default": every pod there that names no account would get the operator's rights. */ -}}
 {{- define "dtj.serviceAccount" -}}
-{{- .Values.serviceAccount.name | default (ternary (include "dtj.fullname" .) "default" .Values.serviceAccount.create) -}}
+{{- if .Values.serviceAccount.name -}}
+{{- .Values.serviceAccount.name -}}
+{{- else if .Values.serviceAccount.create -}}
+{{- include "dtj.fullname" . -}}
+{{- else -}}
+{{- fail "serviceAccount.create is false: name the account that is there in serviceAccount.name" -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "dtj.selector" -}}

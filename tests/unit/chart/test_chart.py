@@ -192,6 +192,14 @@ def test_every_role_is_bound_to_the_account_that_the_pod_runs_as(render):
     assert one(documents, "ServiceAccount", account)
 
 
+def test_an_account_that_is_there_is_named_as_other_pods_run_as_the_default_one(render):
+    documents = render(serviceAccount__create=False, serviceAccount__name="ours")
+    assert of_kind(documents, "ServiceAccount") == []
+    assert one(documents, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == "ours"
+    with pytest.raises(ValueError, match=r"name the account that is there in serviceAccount\.name"):
+        render(serviceAccount__create=False)
+
+
 def test_the_pod_meets_the_restricted_standard_and_mounts_its_token_alone(render):
     pod = one(render(), "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
