@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -229,3 +230,12 @@ def test_the_base_comes_from_the_mirror_that_apt_uses(tmp_path, name, text):
 def test_a_machine_of_another_suite_leaves_the_mirror_to_debootstrap(tmp_path):
     (tmp_path / "sources.list").write_text("deb http://mirror.test/ubuntu noble main\n")
     assert debian_base.apt_mirror(tmp_path) is None
+
+
+@pytest.mark.parametrize("dockerfile", ["operator/Dockerfile", "trainer-image/Dockerfile"])
+def test_the_images_user_may_read_what_comes_from_a_checkout_of_any_umask(dockerfile):
+    text = (Path(__file__).resolve().parents[3] / dockerfile).read_text()
+    copied = re.findall(r"^COPY (?!requirements/)\S+ (\S+)$", text, re.MULTILINE)
+    opened = " ".join(re.findall(r"^RUN chmod -R a\+rX (.+?)(?: \\)?$", text, re.MULTILINE)).split()
+    assert copied
+    assert set(copied) == set(opened)
