@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dtj_operator.kube.client import ApiClient
+    from dtj_operator.kube.connection import Connection
     from dtj_operator.kube.resources import Resource
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 30.0
-"""How long an API server may be unreachable at the start before the process gives up."""
 PAUSE_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -44,18 +43,18 @@ class Forbidden(Unprepared):
     """Rights are missing, perhaps in one namespace alone."""
 
 
-async def check_cluster(client: ApiClient, server: str, namespace: str | None, needed: Rights) -> None:
+async def check_cluster(client: ApiClient, connection: Connection, namespace: str | None, needed: Rights) -> None:
     """Raise Unprepared unless jobs can be listed and everything needed may be done."""
 
     async def check() -> None:
-        await _check_crd(client, server, namespace)
+        await _check_crd(client, connection.server, namespace)
         await _check_rights(client, namespace, needed)
 
-    await _patiently(check)
+    await _patiently(check, connection.patience_seconds)
 
 
 async def open_namespaces(
-    client: ApiClient, server: str, namespaces: Sequence[str | None], needed: Rights
+    client: ApiClient, connection: Connection, namespaces: Sequence[str | None], needed: Rights
 ) -> tuple[str | None, ...]:
     """Those that can be worked in. Raises Unprepared where that is none.
 
@@ -65,7 +64,7 @@ async def open_namespaces(
     problems: list[Forbidden] = []
     for namespace in namespaces:
         try:
-            await check_cluster(client, server, namespace, needed)
+            await check_cluster(client, connection, namespace, needed)
             found.append(namespace)
         except Forbidden as error:
             problems.append(error)
@@ -76,7 +75,7 @@ async def open_namespaces(
     return tuple(found)
 
 
-async def may_watch_nodes(client: ApiClient) -> bool:
+async def may_watch_nodes(client: ApiClient, connection: Connection) -> bool:
     """Whether lost nodes can be told by their leases. It is asked once in the life of a process, so a server that
     stumbles is asked again. Raises Unprepared, Unauthorized.
     """
@@ -91,7 +90,7 @@ async def may_watch_nodes(client: ApiClient) -> bool:
         )
 
     try:
-        return all(await _patiently(check))
+        return all(await _patiently(check, connection.patience_seconds))
     except (NotFound, Refused):
         return False
 
@@ -112,10 +111,10 @@ async def may_hold_lease(client: ApiClient, namespace: str) -> None:
             raise Unprepared(msg)
 
 
-async def _patiently(check: Callable[[], Awaitable[T]]) -> T:
-    """The answer of an API server that may take its time. Raises Unprepared when it takes too long."""
+async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
+    """The answer of an API server that may take its time. Raises Unprepared when it takes longer than that."""
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + PATIENCE_SECONDS
+    give_up = loop.time() + seconds
     while True:
         try:
             return await check()

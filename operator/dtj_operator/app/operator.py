@@ -119,13 +119,13 @@ class Operator:
         settings = self._settings
         needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
         wanted = self._namespaces
-        self._namespaces = await open_namespaces(client, self._connection.server, wanted, needed)
+        self._namespaces = await open_namespaces(client, self._connection, wanted, needed)
         for namespace in set(wanted) - set(self._namespaces):
             self._start(self._until_open(client, namespace, needed), "left out")
         elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
         nodes = None
-        if cluster_wide and await may_watch_nodes(client):
+        if cluster_wide and await may_watch_nodes(client, self._connection):
             nodes = NodeWatch(client, self._clock, self._suspect)
         elif cluster_wide:
             logger.warning("no right to get and watch nodes and their leases: lost nodes are told by their pods, later")
@@ -224,7 +224,7 @@ class Operator:
         while True:
             await asyncio.sleep(LEFT_OUT_SECONDS)
             with suppress(Unprepared, KubeError):
-                await check_cluster(client, self._connection.server, namespace, needed)
+                await check_cluster(client, self._connection, namespace, needed)
                 msg = f"namespace {namespace} can be worked in by now: starting anew with it"
                 raise SourceEnded(msg)
 

@@ -27,6 +27,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TOKEN_REREAD_SECONDS = 60.0
 """Projected tokens are replaced well before they expire; reading once a minute is enough."""
 
+OUTAGE_SECONDS = 900.0
+"""What a pod is told of its server is right, so a server out of reach is being upgraded. Who ends then is started again
+ever later by the kubelet, at last five minutes after the server is back."""
 IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 """To act as the user behind them instead would be to act with more rights than were meant."""
 
@@ -80,6 +83,8 @@ class Connection:
     insecure: bool = False
     server_name: str = ""
     """Name expected in the server's certificate when it differs from the host."""
+    patience_seconds: float = 30.0
+    """How long the server may be out of reach at the start, before its address is taken for a wrong one."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """TLS as configured; None for plain http. Raises ConnectionProblem."""
@@ -133,6 +138,7 @@ def from_service_account(environment: Mapping[str, str], folder: Path) -> Connec
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
         ca=_read(folder / "ca.crt", "the service account's CA"),
         token=token,
+        patience_seconds=OUTAGE_SECONDS,
     )
 
 

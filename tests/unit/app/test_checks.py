@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
 from unittest.mock import AsyncMock
@@ -9,7 +10,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from dtj_operator.app import checks
+from dtj_operator.kube.connection import Connection
 from dtj_operator.kube.errors import KubeError, Refused, Retry, Unknown
+
+SERVER = Connection(server="https://127.0.0.1:6443")
 
 
 def reviewer(*failures: KubeError) -> Any:
@@ -25,14 +29,15 @@ def impatient(monkeypatch):
 
 @pytest.mark.parametrize("failure", [Unknown("etcdserver: leader changed", code=500), Retry("too many", code=429)])
 async def test_an_operator_that_may_watch_nodes_does_so_although_the_server_stumbled_when_it_asked(failure):
-    assert await checks.may_watch_nodes(reviewer(failure, failure))
+    assert await checks.may_watch_nodes(reviewer(failure, failure), SERVER)
 
 
 async def test_where_rights_cannot_be_asked_for_lost_nodes_are_told_by_their_pods():
-    assert not await checks.may_watch_nodes(reviewer(*[Refused("no such question", code=403)] * 4))
+    assert not await checks.may_watch_nodes(reviewer(*[Refused("no such question", code=403)] * 4), SERVER)
 
 
-async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that(monkeypatch):
-    monkeypatch.setattr(checks, "PATIENCE_SECONDS", 0.0)
+async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that():
     with pytest.raises(checks.Unprepared, match="too many"):
-        await checks.may_watch_nodes(reviewer(*[Retry("too many", code=429)] * 8))
+        await checks.may_watch_nodes(
+            reviewer(*[Retry("too many", code=429)] * 8), replace(SERVER, patience_seconds=0.0)
+        )

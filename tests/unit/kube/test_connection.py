@@ -86,6 +86,13 @@ def test_a_pod_uses_its_service_account(tmp_path):
     assert (connection.namespace, connection.token.current(), connection.ca) == ("dtj-system", "t", b"PEM")
 
 
+def test_in_a_pod_the_server_is_waited_for_through_an_upgrade_of_it(tmp_path):
+    for name in ("token", "ca.crt"):
+        (tmp_path / name).write_text(name)
+    in_a_pod = from_service_account({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
+    assert in_a_pod.patience_seconds >= 600 > load(kubeconfig(tmp_path), {}).patience_seconds
+
+
 @pytest.mark.parametrize(
     ("cluster", "user", "words"),
     [
