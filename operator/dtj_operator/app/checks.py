@@ -85,7 +85,7 @@ async def may_watch_nodes(client: ApiClient, connection: Connection) -> bool:
             *(
                 _allowed(client, resource, "", verb, namespace)
                 for resource, namespace in ((NODES, None), (LEASES, LEASE_NAMESPACE))
-                for verb in ("get", "watch")
+                for verb in ("get", "list", "watch")
             )
         )
 

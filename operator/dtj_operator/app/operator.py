@@ -128,7 +128,9 @@ class Operator:
         if cluster_wide and await may_watch_nodes(client, self._connection):
             nodes = NodeWatch(client, self._clock, self._suspect)
         elif cluster_wide:
-            logger.warning("no right to get and watch nodes and their leases: lost nodes are told by their pods, later")
+            logger.warning(
+                "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
+            )
         ledger = Ledger()
         writer = client.fenced(elector.valid) if elector else client
         recorder = Recorder(writer, self._clock, self.identity, busy=lambda: self.queue.at_work)

@@ -235,7 +235,8 @@ def test_the_arguments_are_ones_that_the_operator_takes(render):
 
 def test_a_second_replica_brings_a_disruption_budget(render):
     assert of_kind(render(), "PodDisruptionBudget") == []
-    assert len(of_kind(render(replicas=2), "PodDisruptionBudget")) == 1
+    budget = one(render(replicas=2), "PodDisruptionBudget")["spec"]
+    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
 
 
 def test_users_get_roles_of_their_own_that_join_those_of_kubernetes(render):

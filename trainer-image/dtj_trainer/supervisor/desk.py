@@ -17,6 +17,8 @@ from dtj_trainer.supervisor.rendezvous import Identity, Refusal
 
 PROFILED_STEPS: Final = "20"
 """Where the caller does not say how many."""
+PROFILED_STEPS_MAX: Final = 1_000
+"""A profile is held in memory until its last step."""
 PASSED_ON: Final = "X-DTJ-Passed-On"
 """A checkpoint request that a peer has passed on, so that it goes no further."""
 
@@ -117,10 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
                 self._answer(self.facts.checkpoint(uid, passed_on=PASSED_ON in self.headers), b"")
             case "/profile":
                 asked = parse_qs(self.path.partition("?")[2]).get("steps", [PROFILED_STEPS])[-1]
-                if asked.isdecimal() and int(asked) > 0:
+                if asked.isdecimal() and 0 < int(asked) <= PROFILED_STEPS_MAX:
                     self._answer(self.facts.profile(self.headers.get(UID_HEADER, ""), int(asked)), b"")
                 else:
-                    self._answer(400, b"steps is a number of steps, as in /profile?steps=20\n")
+                    self._answer(400, b"steps is a number from 1 to %d, as in /profile?steps=20\n" % PROFILED_STEPS_MAX)
             case _:
                 self._answer(404, b"not found\n")
 
