@@ -60,6 +60,14 @@ def test_a_resume_after_changes_reads_what_would_have_been_read(order, phases, w
         assert examples(order, later, workers, index, more) == undisturbed[each:]
 
 
+def test_a_process_that_is_resumed_with_its_part_of_a_pass_read_goes_on_with_the_next_pass():
+    order, history = Order(101, 30, 0), [Dealt(2, 100)]
+    same = list(islice(reading(order, history, 2, 0, repeat=True), 2))
+    assert [(number, len(positions)) for number, positions in same] == [(1, 30), (1, 21)]
+    more = list(islice(reading(order, history, 3, 0, repeat=True), 2))
+    assert [(number, len(positions)) for number, positions in more] == [(1, 30), (1, 4)]
+
+
 @settings(deadline=None)
 @given(ORDERS, st.integers(1, 5))
 def test_without_repeat_one_pass_is_read(order, workers):

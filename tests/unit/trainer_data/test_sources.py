@@ -11,8 +11,11 @@ from pyarrow import csv, parquet
 
 from dtj_trainer import data
 from dtj_trainer.data import files, records, text, webhdfs
+from dtj_trainer.data.deal import Dealt, Order
 from dtj_trainer.data.places import Places
 from dtj_trainer.data.read_ahead import chunks
+from dtj_trainer.data.reading import Reading
+from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
 from tests.trainer.data import tfrecords
 
@@ -83,6 +86,17 @@ def test_chunks_come_in_the_asked_order_over_blocks(tmp_path):
     read = list(chunks(source, places, iter([(0, asked[:60]), (0, asked[60:]), (1, asked[:5])]), keep=False))
     assert np.concatenate([chunk["id"] for chunk in read]).tolist() == [*asked, *asked[:5]]
     assert read[0]["text"][0] == f"t{asked[0]}"
+
+
+def test_a_worker_goes_on_where_the_end_of_a_pass_was_saved_and_another_had_one_example_more_to_read(tmp_path):
+    parquet.write_table(table(101), tmp_path / "a.parquet", row_group_size=10)
+    source, order = data.parquet(tmp_path, columns=["id"]), Order(101, 10_000, 0)
+    ids = []
+    for worker in range(2):
+        history = (Dealt(2, 100),)
+        read = Reading(source, Share(2, worker, 10, 20), order, history, repeat=True, keep=False).chunks()
+        ids.append(list(itertools.islice((n for chunk in read for n in chunk["id"].tolist()), 51)))
+    assert sorted(ids[0] + ids[1][1:]) == list(range(101))
 
 
 def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path):

@@ -43,9 +43,11 @@ class Order:
     seed: int
 
     def windows(self, line: Line, read: int, *key: int) -> Iterator[Positions]:
-        """The positions of `line` from its example `read` on, window by window."""
+        """The positions of `line` from its example `read` on, window by window, none of them empty."""
         length = self.window or PLAIN_WINDOW
         total = count(line)
+        if read >= total:
+            return
         for number in range(read // length, -(-total // length)):
             found = flat(cut(line, number * length, (number + 1) * length))
             if self.window:
@@ -54,7 +56,7 @@ class Order:
 
     def left(self, line: Line, read: int, *key: int) -> Line:
         """What is left of `line` after `read` examples of it."""
-        if not self.window:
+        if not self.window or read >= count(line):
             return cut(line, read, count(line))
         opened = read % self.window
         whole = cut(line, read + (self.window - opened if opened else 0), count(line))
