@@ -70,6 +70,23 @@ def test_csv_blocks_end_with_lines_and_quotes_are_understood(tmp_path, monkeypat
     assert source.read(source.blocks[0])["id"].dtype == np.int32
 
 
+def test_a_quote_within_a_plain_csv_value_is_a_character(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "BLOCK", 40)
+    lines = ['19" monitor', *["plain"] * 20, '"two\nlines"', '3" x 5" frame', *["plain"] * 20]
+    (tmp_path / "a.csv").write_text("id,words\n" + "".join(f"{n},{words}\n" for n, words in enumerate(lines)))
+    source = data.csv(tmp_path)
+    assert len(source.blocks) > 5
+    assert whole(source) == {"id": list(range(len(lines))), "words": [each.strip('"') for each in lines]}
+
+
+def test_a_quote_that_is_never_closed_is_said_and_not_looked_for_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(text, "BLOCK", 40)
+    monkeypatch.setattr(text, "LONGEST", 400)
+    (tmp_path / "a.csv").write_text('id,words\n0,plain\n1,"open\n' + "2,plain\n" * 200)
+    with pytest.raises(PreflightFailed, match=r"a\.csv has no end of the line that begins at byte 17"):
+        data.csv(tmp_path)
+
+
 def test_tfrecord_blocks_are_whole_records(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "BLOCK", 100)
     (tmp_path / "a.tfrecord").write_bytes(tfrecords.of_ids(range(20)))

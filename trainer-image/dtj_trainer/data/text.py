@@ -1,5 +1,6 @@
 """CSV files as a source, in blocks of whole lines."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,10 @@ from dtj_trainer.errors import PreflightFailed
 
 BLOCK = 4 << 20
 """Bytes of a block, about."""
+LONGEST = 64 << 20
+"""Bytes of a line; one that is longer has a quote in it that nobody closes."""
+_QUOTED = re.compile(rb'(?<![^,\r\n])"[^"]*(?:""[^"]*)*(?:"|\Z)')
+"""A value in quotes. A quote opens only at the beginning of a value: the one in `19" monitor` is a character."""
 
 
 class Csv:
@@ -79,6 +84,11 @@ class Csv:
                     start, held = start + end, held[end:]
                 if not more:
                     return
+                if len(held) > LONGEST:
+                    raise PreflightFailed(
+                        f"{file.name} has no end of the line that begins at byte {start} within {LONGEST >> 20} MiB; "
+                        "close its quote, or leave the file out"
+                    )
 
     def _block(self, file: File, start: int, held: bytes) -> Iterator[Block]:
         plain = b'"' not in held and b"\n\n" not in held and b"\r" not in held and not held.startswith(b"\n")
@@ -136,7 +146,18 @@ def _names(file: str, header: bytes) -> list[str]:
 
 def _line_end(held: bytes) -> int:
     """Just after the last newline that is not within quotes; 0 if there is none. A file's block begins outside."""
-    end = held.rfind(b"\n") + 1
-    while end and held.count(b'"', 0, end) % 2:
-        end = held.rfind(b"\n", 0, end - 1) + 1
-    return end
+    import numpy as np
+
+    signs = np.frombuffer(held, np.uint8)
+    ends, quotes = np.flatnonzero(signs == ord("\n")), np.flatnonzero(signs == ord('"'))
+    before = signs[np.maximum(quotes[::2], 1) - 1]
+    if np.isin(before[quotes[::2] > 0], list(b',\r\n"')).all():  # every other one opens: no need to look at each
+        outside = ends[np.searchsorted(quotes, ends) % 2 == 0]
+        return int(outside[-1]) + 1 if len(outside) else 0
+    end = held.rfind(b"\n")
+    for start, stop in reversed([found.span() for found in _QUOTED.finditer(held)]):
+        if end >= stop:
+            break
+        if end >= start:
+            end = held.rfind(b"\n", 0, start)
+    return end + 1
