@@ -10,7 +10,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from dtj_trainer import data
-from dtj_trainer.data import files, records, text, webhdfs
+from dtj_trainer.data import files, read_ahead, records, text, webhdfs
 from dtj_trainer.data.deal import Dealt, Order
 from dtj_trainer.data.places import Places
 from dtj_trainer.data.read_ahead import chunks
@@ -54,6 +54,23 @@ def test_what_stands_for_missing_values_is_said_by_column(tmp_path):
     read = whole(data.parquet(tmp_path, empty={"n": -1}))
     assert read["n"] == [1, -1]
     assert np.isnan(read["x"][0])
+
+
+def test_a_block_counts_as_what_it_takes_in_memory_however_small_it_is_in_the_file(tmp_path):
+    numbers = pa.table({f"c{n}": np.zeros(5_000) for n in range(20)} | {"text": ["same"] * 5_000})
+    parquet.write_table(numbers, tmp_path / "a.parquet")
+    csv.write_csv(numbers, tmp_path / "a.csv")
+    for source in (data.parquet(tmp_path), data.csv(tmp_path)):
+        for block in source.blocks:
+            assert block.size >= sum(column.nbytes for column in source.read(block).values())
+
+
+def test_chunks_of_a_wide_table_of_few_values_stay_small(tmp_path, monkeypatch):
+    monkeypatch.setattr(read_ahead, "CHUNK_BYTES", 1 << 20)
+    parquet.write_table(pa.table({f"c{n}": np.zeros(5_000) for n in range(200)}), tmp_path / "a.parquet")
+    source = data.parquet(tmp_path)
+    reading = Reading(source, Share(1, 0, 10, 10), Order(source.size, 1_000, 0), (), repeat=False, keep=False)
+    assert max(sum(column.nbytes for column in chunk.values()) for chunk in reading.chunks()) < 2 << 20
 
 
 def test_csv_blocks_end_with_lines_and_quotes_are_understood(tmp_path, monkeypatch):

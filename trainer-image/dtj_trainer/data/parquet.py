@@ -50,14 +50,14 @@ class Parquet:
 
     def _groups(self, file: File) -> list[Block]:
         footer = self._footers[file.name]
-        wanted = set(self._columns.names)
+        wanted, row_bytes = set(self._columns.names), self._columns.row_bytes()
         found = []
         for number in range(footer.num_row_groups):
             group = footer.row_group(number)
             chunks = (group.column(c) for c in range(group.num_columns))
             size = sum(c.total_uncompressed_size for c in chunks if c.path_in_schema.split(".")[0] in wanted)
             if group.num_rows:
-                found.append(Block(file, group.num_rows, size, number))
+                found.append(Block(file, group.num_rows, max(size, group.num_rows * row_bytes), number))
         return found
 
 

@@ -1,5 +1,6 @@
 """Blocks of a table: what a source of files looks like to the Pipeline, and Arrow's columns as NumPy arrays."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,7 @@ class Block:
     file: File
     rows: int
     size: int
-    """Bytes, about, when read."""
+    """Bytes, about, when read; files hold what repeats in far less."""
     start: int
     """Where it is: the number of the row group, or the first byte."""
     length: int = 0
@@ -46,6 +47,10 @@ class Table(Protocol):
         """What one example looks like to the user, from a dict of its columns' tensors."""
 
 
+TEXT_BYTES = 64
+"""Of a short text in memory, about: a Python object, and what points to it."""
+
+
 class Columns:
     """The columns of a table that are asked for, with their Arrow types."""
 
@@ -72,6 +77,11 @@ class Columns:
                 raise PreflightFailed(
                     f"column {name!r} of {file} is {found} and {kind} in the files before it; write them with one type"
                 )
+
+    def row_bytes(self) -> int:
+        """What an example takes in memory, at least."""
+        kinds = (_numpy_type("", name, kind) for name, kind in self.types.items())
+        return sum((TEXT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(shape) for dtype, shape in kinds)
 
     def signature(self) -> dict[str, Any]:
         import tensorflow as tf

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dtj_trainer.data.files import File, Files, find, needs, reading
@@ -38,6 +39,8 @@ class Csv:
             for column in self._columns.names:
                 if column not in header:
                     raise PreflightFailed(f"{name} has no column {column!r}; it has {', '.join(header[:12])}")
+        row_bytes = self._columns.row_bytes()
+        self.blocks = tuple(replace(block, size=max(block.size, block.rows * row_bytes)) for block in self.blocks)
 
     def read(self, block: Block) -> Mapping[str, Any]:
         table = block.file.patiently(lambda: self._parse(block, self._columns))
