@@ -56,6 +56,38 @@ def test_what_stands_for_missing_values_is_said_by_column(tmp_path):
     assert np.isnan(read["x"][0])
 
 
+def test_parquet_lists_of_lists_are_matrices(tmp_path):
+    kind = pa.list_(pa.list_(pa.float32(), 2), 3)
+    matrices = np.arange(24, dtype="float32").reshape(4, 3, 2)
+    parquet.write_table(pa.table({"m": pa.array(matrices.tolist(), kind)}), tmp_path / "a.parquet", row_group_size=2)
+    source = data.parquet(tmp_path)
+    assert source.read(source.blocks[1])["m"].tolist() == matrices[2:].tolist()
+
+
+@pytest.mark.parametrize(("kind", "values"), [("int64", [1, None]), ("bool", [True, None]), ("string", ["a", None])])
+def test_a_missing_value_within_a_list_is_refused_where_no_nan_can_stand_for_it(tmp_path, kind, values):
+    lists = pa.array([values, values], pa.list_(pa.type_for_alias(kind), 2))
+    parquet.write_table(pa.table({"v": lists, "n": range(2)}), tmp_path / "a.parquet")
+    source = data.parquet(tmp_path)
+    with pytest.raises(PreflightFailed, match=r"lists of column 'v' of .*a\.parquet have empty values; fill them"):
+        source.read(source.blocks[0])
+
+
+def test_a_missing_value_within_a_list_of_floats_is_nan(tmp_path):
+    lists = pa.array([[1.0, None], [2.0, 3.0]], pa.list_(pa.float32(), 2))
+    parquet.write_table(pa.table({"v": lists}), tmp_path / "a.parquet")
+    source = data.parquet(tmp_path)
+    assert np.isnan(source.read(source.blocks[0])["v"]).tolist() == [[False, True], [False, False]]
+
+
+def test_what_cannot_stand_for_a_missing_value_is_said(tmp_path):
+    parquet.write_table(pa.table({"n": pa.array([1, None], "uint8")}), tmp_path / "a.parquet")
+    for value in (-1, "none"):
+        source = data.parquet(tmp_path, empty={"n": value})
+        with pytest.raises(PreflightFailed, match=rf"empty={{'n': {value!r}}} cannot stand in a column of uint8"):
+            source.read(source.blocks[0])
+
+
 def test_a_block_counts_as_what_it_takes_in_memory_however_small_it_is_in_the_file(tmp_path):
     numbers = pa.table({f"c{n}": np.zeros(5_000) for n in range(20)} | {"text": ["same"] * 5_000})
     parquet.write_table(numbers, tmp_path / "a.parquet")

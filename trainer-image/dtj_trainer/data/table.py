@@ -106,7 +106,7 @@ class Columns:
 
         dtype, shape = _numpy_type(file, name, self.types[name])
         if column.null_count and name in empty:
-            column = column.fill_null(empty[name])
+            column = self._filled(name, column, empty[name])
         if column.null_count and (shape or not np.issubdtype(dtype, np.floating)):
             raise PreflightFailed(
                 f"column {name!r} of {file} has empty values; say what stands for them: empty={{{name!r}: …}}"
@@ -114,8 +114,25 @@ class Columns:
         if shape:
             held = column.combine_chunks()
             held = pa.concat_arrays(held.chunks) if isinstance(held, pa.ChunkedArray) else held
-            return held.flatten().to_numpy(zero_copy_only=False).astype(dtype, copy=False).reshape(-1, *shape)
+            for _ in shape:
+                held = held.flatten()
+                if held.null_count and not pa.types.is_floating(held.type):
+                    raise PreflightFailed(
+                        f"lists of column {name!r} of {file} have empty values; fill them when they are written, "
+                        "or leave the column out (columns=)"
+                    )
+            return held.to_numpy(zero_copy_only=False).astype(dtype, copy=False).reshape(-1, *shape)
         return column.to_numpy().astype(dtype, copy=False)
+
+    def _filled(self, name: str, column: Any, value: Any) -> Any:
+        import pyarrow as pa
+
+        try:
+            return column.fill_null(value)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise PreflightFailed(
+                f"empty={{{name!r}: {value!r}}} cannot stand in a column of {self.types[name]}; give one of its values"
+            ) from error
 
 
 def _numpy_type(file: str, name: str, kind: Any) -> tuple[Any, tuple[int, ...]]:
