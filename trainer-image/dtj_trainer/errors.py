@@ -29,7 +29,7 @@ class PreflightFailed(TrainerError):
 
 
 class PeersNotReady(TrainerError):
-    """A peer did not resolve or answer in time, at start; trying again may help."""
+    """A peer did not resolve or answer in time, or sees other data, at start; trying again may help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, ExitClass.PREFLIGHT_FAILED, EXIT_RETRY)

@@ -1,5 +1,6 @@
 """Files shared among processes: each example once a pass, also after kills and with another number of workers."""
 
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -76,6 +77,17 @@ def test_after_a_change_from_two_workers_to_three_each_remaining_example_is_read
     steps = saved_before(before, after) + seen(after)
     assert Counter(each for step, each in steps if step <= 16) == dict.fromkeys(range(SIZE), 1)
     assert Counter(each for _, each in steps) == dict.fromkeys(range(SIZE), 2)
+
+
+def test_workers_that_do_not_see_the_same_examples_say_so(folders, tmp_path):
+    """As when a file comes into the directory after the first of them has looked."""
+    for index in range(2):
+        shutil.copytree(folders / "parquet", tmp_path / f"seen-by-{index}")
+    parquet.write_table(pa.table({"id": range(96, 156)}), tmp_path / "seen-by-1" / "late.parquet")
+    ended = launch.run_workers(2, PROGRAM, "parquet", str(tmp_path / "seen-by-{index}"), str(tmp_path))
+    assert [each.code for each in ended] == [75, 75], ended[1].output
+    said = "the chief sees 96 examples in the data and this process 156 examples; give every replica the same files"
+    assert said in ended[1].last_word
 
 
 def test_a_plain_dataset_shuffled_without_a_seed_is_refused_when_several_processes_read_it():

@@ -9,7 +9,7 @@ from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.data.shuffles import unseeded
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.running import Session
 
 UNKNOWN, INFINITE = -2, -1
@@ -161,6 +161,24 @@ def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given
     if cardinality == 0:
         raise PreflightFailed("the dataset is empty; check its files and filters")
     return cardinality // accumulate
+
+
+def check_same(data: Any, session: Session, known_epoch_steps: int | None) -> None:
+    """Refuse data of which the processes do not see the same: they would share it wrongly, and wait for one another at
+    the end of an epoch for ever. Every process calls it.
+
+    Raises:
+        PeersNotReady: this process sees more or less than the chief, as where a file came while the job started.
+    """
+    if session.workers == 1:
+        return
+    own = f"{data.size} examples" if isinstance(data, Pipeline) else f"{known_epoch_steps} steps of a pass"
+    told = session.board.from_chief(own)
+    if told != own:
+        raise PeersNotReady(
+            f"the chief sees {told} in the data and this process {own}; give every replica the same files, and change "
+            "none of them during a job"
+        )
 
 
 def element_spec(data: Any, session: Session, sizes: Batches) -> Any:

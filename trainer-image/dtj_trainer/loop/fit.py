@@ -95,6 +95,7 @@ def fit(
         trainee.reset_metrics()
         called = calling.Callbacks(callbacks, model, session, ends)
         steps_by.seek(position)
+        feed.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         loop.hooks = called.hooks(evaluation)
         session.link.phase("build", time.monotonic() - started)

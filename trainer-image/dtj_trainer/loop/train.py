@@ -91,6 +91,7 @@ def train(
         position = resumed or Position()
         ends = going_on(ends, position, data, sizes, accumulate)
         steps_by.seek(position)
+        feed.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)
         loop.hooks = called.hooks(evaluation)

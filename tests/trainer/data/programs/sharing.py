@@ -1,5 +1,6 @@
 """Trains on the files of a directory and writes down which examples each step saw; may die at a step."""
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import tensorflow as tf
 import dtj_trainer as dtj
 
 KIND, FOLDER, OUT = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+FOLDER = FOLDER.format(index=json.loads(os.environ["TF_CONFIG"])["task"]["index"]) if "{" in FOLDER else FOLDER
 DIE_AT = int(os.environ.get("TEST_DIE_AT", "0"))
 dtj.init(deterministic=True, seed=3)
 
