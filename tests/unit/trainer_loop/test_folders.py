@@ -1,6 +1,7 @@
 """A folder behind a URI behaves as one on a disk: whole files, in order, and nothing from those who were replaced."""
 
 import errno
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from dtj_trainer.errors import Fenced, PeerLost, PreflightFailed
 from dtj_trainer.state import local_folder
+from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.folder import Folder, folder, read_json, write_json
 from dtj_trainer.state.markers import Done, Owner, finished
 
@@ -105,3 +107,57 @@ def test_an_owner_whose_note_cannot_be_read_is_not_replaced_and_does_not_go_on(t
         old.check()
     with pytest.raises(PeerLost):
         old.claim()
+
+
+def save(checkpoints: Checkpoints) -> None:
+    """What a save does when the values are taken."""
+
+    def write(prefix: Path) -> None:
+        for part in ("data-00000-of-00001", "index"):
+            Path(f"{prefix}.{part}").write_text(part)
+
+    with ExitStack() as stack:
+        aside = stack.enter_context(checkpoints.place.aside("1-5"))
+        checkpoints._end(stack.pop_all(), aside, 5, write, {}, lambda: None)
+
+
+def owned(directory: str) -> Checkpoints:
+    checkpoints = Checkpoints(directory, 2, Owner(folder(directory), "u", 1))
+    checkpoints.claim()
+    return checkpoints
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ENOTCONN])
+def test_a_volume_that_fails_for_a_moment_ends_no_job(tmp_path, monkeypatch, number):
+    checkpoints = owned(str(tmp_path))
+
+    def fails(path: Path, *_: Any, **__: Any) -> None:
+        raise OSError(number, "it fails", str(path))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fails)
+        with pytest.raises(PeerLost, match=r"cannot be written \(.*it fails.*\); look at its volume or store"):
+            save(checkpoints)
+        with pytest.raises(PeerLost, match="cannot be written"):
+            checkpoints.claim()
+        with pytest.raises(PeerLost, match="cannot be written"):
+            checkpoints.finish(Done(5))
+    save(checkpoints)
+    assert checkpoints.latest() == "ckpt-5"
+
+
+def test_a_store_that_moves_a_file_and_loses_its_answer_ends_no_job(tmp_path, monkeypatch):
+    checkpoints = owned(f"local://{tmp_path}/state")
+    system = checkpoints.place._system  # type: ignore[attr-defined]
+    moved, lost = system.mv, [ConnectionError("reset")]
+
+    def once_without_an_answer(old: str, new: str) -> None:
+        moved(old, new)
+        if lost:
+            raise lost.pop()
+
+    monkeypatch.setattr(system, "mv", once_without_an_answer)
+    with pytest.raises(PeerLost, match=r"state cannot be written \(.*\); look at its volume or store"):
+        save(checkpoints)
+    save(checkpoints)
+    assert checkpoints.latest() == "ckpt-5"

@@ -193,8 +193,8 @@ class SharedCheckpoints:
     def finish(self, step: int, metrics: Mapping[str, float]) -> None:
         """Wait for the last save, and leave the note that the job is done."""
         self.wait()
-        if self._owner is not None:
-            self._owner.finish(Done(max(step, self._begun or 0), metrics))
+        if self._enabled:
+            self._files.finish(Done(max(step, self._begun or 0), metrics))
 
 
 @contextmanager

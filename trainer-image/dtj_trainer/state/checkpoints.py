@@ -14,16 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.errors import PreflightFailed, TrainerError, UserError
+from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
 from dtj_trainer.failures import classify
 from dtj_trainer.state import snapshot
 from dtj_trainer.state.background import Background
 from dtj_trainer.state.folder import Aside, folder
-from dtj_trainer.state.markers import Owner
+from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.strategy import first_values
 
 INDEX = "checkpoint"
 VISIBLE_SECONDS = 20.0
+FLEETING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+"""What a volume over the network says while its server is away; the next time it may be back."""
 _NAME = re.compile(r"^ckpt-(\d+)$")
 _LISTED = re.compile(r'^(?:all_)?model_checkpoint_paths?: "([^"]+)"$', re.MULTILINE)
 
@@ -48,12 +50,15 @@ class Checkpoints:
         Raises:
             Fenced: a newer attempt is the writer.
             PreflightFailed: the directory cannot be written.
+            PeerLost: not now.
         """
         assert self.owner is not None
         try:
             self.place.make()
             self.owner.claim()
         except OSError as error:
+            if error.errno in FLEETING:
+                raise self._lost(error) from error
             raise PreflightFailed(
                 f"the checkpoint directory {self.place.name} cannot be written ({error.strerror or error}); "
                 "mount a writable volume there, or set another directory"
@@ -109,6 +114,7 @@ class Checkpoints:
         Raises:
             Fenced: a newer attempt has taken over; nothing was changed.
             UserError: the disk is full.
+            PeerLost: the volume or the store fails.
         """
         self.wait()
         writing = None if _on_servers() else snapshot.take(objects)
@@ -117,11 +123,18 @@ class Checkpoints:
                 self._take_part(objects)
             return
         with ExitStack() as stack:
-            aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
+            with self._explained():
+                aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
             if writing is None:
                 with self._explained():
                     self._write(aside.path / f"ckpt-{step}", objects)
             self._background.start(partial(self._end, stack.pop_all(), aside, step, writing, notes, complete))
+
+    def finish(self, done: Done) -> None:
+        """Leave the note that the job is done, on the writer; raises as `save`."""
+        if self.owner is not None:
+            with self._explained():
+                self.owner.finish(done)
 
     def wait(self) -> None:
         """Return when the last save is complete; raises what went wrong in it."""
@@ -181,7 +194,14 @@ class Checkpoints:
                     f"the disk of {self.place.name} is full, no checkpoint could be saved; "
                     "free space or use a larger volume"
                 ) from error
+            # Not there although nobody else writes here: a store has moved it, and its answer was lost.
+            if isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno in FLEETING):
+                raise self._lost(error) from error
             raise
+
+    def _lost(self, error: OSError) -> PeerLost:
+        """What may be over the next time: to go on from the last save costs less than to end."""
+        return PeerLost(f"{self.place.name} cannot be written ({_first_line(error)}); look at its volume or store")
 
     def _write(self, prefix: Path, objects: Mapping[str, Any]) -> None:
         import tensorflow as tf

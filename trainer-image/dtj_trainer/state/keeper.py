@@ -154,8 +154,8 @@ class Keeper:
 
     def finish(self, place: Position, metrics: Mapping[str, float]) -> None:
         """Leave the note that the job is done."""
-        if self.owner is not None:
-            self.owner.finish(Done(place.step, metrics))
+        if self.directory:
+            self._checkpoints.finish(Done(place.step, metrics))
 
     def _note(self, place: Position, epoch: int) -> JobFile:
         return replace(self._identity, step=place.step, epoch=epoch, examples=place.examples)
