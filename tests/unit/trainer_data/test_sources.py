@@ -195,6 +195,23 @@ def test_a_uri_is_read_through_fsspec():
     assert whole(source) == {"id": [0, 1, 2, 3, 4]}
 
 
+@pytest.fixture(params=["", "local://"])
+def partitioned(request, tmp_path):
+    """A directory with files in directories of directories, by its path and by a URI."""
+    for number, place in enumerate(("", "day=1", "day=1/hour=2", "day=2.parquet")):
+        (tmp_path / place).mkdir(exist_ok=True)
+        parquet.write_table(pa.table({"id": [number]}), tmp_path / place / "a.parquet")
+    return f"{request.param}{tmp_path}"
+
+
+def test_two_stars_of_a_pattern_mean_directories_at_any_depth_here_and_behind_a_uri(partitioned):
+    assert sorted(whole(data.parquet(f"{partitioned}/**/*.parquet"))["id"]) == [0, 1, 2, 3]
+
+
+def test_a_pattern_means_files_and_no_directories_here_and_behind_a_uri(partitioned):
+    assert whole(data.parquet(f"{partitioned}/*.parquet")) == {"id": [0]}
+
+
 def test_hdfs_goes_through_webhdfs():
     assert files.by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
     assert files.by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"

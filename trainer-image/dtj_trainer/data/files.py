@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 from dtj_trainer.errors import PreflightFailed
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-"""A path, a directory, a pattern with `*`, a URI, or several of these."""
+"""A path, a directory, a pattern with `*` or, through directories, `**`, a URI, or several of these."""
 
 WEBHDFS_PORT = 9870
 RPC_PORTS = (8020, 9000)
@@ -124,7 +124,8 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     path = name.removeprefix("file://")
     with reading(name):
         if any(sign in path for sign in "*?["):
-            matching = sorted(each for each in glob.glob(path) if Path(each).is_file())  # noqa: PTH207 - absolute ones too
+            named = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute ones too
+            matching = sorted(each for each in named if Path(each).is_file())
             if not matching:
                 raise PreflightFailed(f"no data file matches {name}; check the pattern and the volume")
         elif Path(path).is_dir():
@@ -141,7 +142,8 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     with reading(uri):
         system, path = file_system(uri, storage)
         if any(sign in path for sign in "*?["):
-            matching = sorted(system.glob(path))
+            named = system.glob(path, detail=True)
+            matching = sorted(each for each, info in named.items() if info["type"] != "directory")
             if not matching:
                 raise PreflightFailed(f"no data file matches {uri}; check the pattern and the bucket or directory")
         else:
