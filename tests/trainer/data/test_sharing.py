@@ -63,6 +63,20 @@ def test_killed_in_the_middle_of_an_epoch_and_resumed_it_reads_each_remaining_ex
     assert Counter(each for _, each in seen(undisturbed)) == dict.fromkeys(range(SIZE), 2)
 
 
+def test_a_dataset_resumed_with_larger_batches_goes_on_at_the_same_example(tmp_path):
+    """As where a program makes them as large as it has replicas, and the job has more of them than before."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    after.mkdir()
+    environment = launch.checkpoint(tmp_path / "state", everySteps=3)
+    killed = launch.run(PROGRAM, "dataset", "4", str(before), environment={**environment, "TEST_DIE_AT": "9"})
+    assert killed.code == 137, killed.output
+    resumed = launch.run(PROGRAM, "dataset", "12", str(after), environment=environment)
+    assert resumed.code == 0, resumed.output
+    steps = saved_before(before, after) + seen(after)
+    assert Counter(each for _, each in steps) == dict.fromkeys(range(SIZE), 2)
+
+
 def test_after_a_change_from_two_workers_to_three_each_remaining_example_is_read_once(folders, tmp_path):
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()

@@ -67,7 +67,8 @@ def training_dataset(
 ) -> Any:
     """Endless batches of this process.
 
-    `history` tells what is behind; a plain Dataset is moved on by `skip` batches instead.
+    `history` tells what is behind. A plain Dataset is moved on by as many examples, where all its batches are of one
+    size, else by `skip` batches.
 
     Raises:
         PreflightFailed: a plain Dataset that each process would shuffle in an order of its own.
@@ -84,6 +85,7 @@ def training_dataset(
             )
         if is_dataset(data):
             dataset = _own_part(data.repeat(), session)
+            skip = sum(dealt.examples for dealt in history) // sizes.total if sizes.total else skip
         else:
             dataset = _dividing(_call(data, session).repeat(), session.local_replicas)
         if skip:

@@ -6,7 +6,6 @@ from typing import Any
 
 from dtj_trainer import running
 from dtj_trainer.data import feed
-from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate, precision
@@ -91,7 +90,7 @@ def fit(
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)
         position = resumed or Position()
-        ends = going_on(ends, position, data, sizes, accumulate)
+        ends = going_on(ends, position, known, sizes, accumulate)
         trainee.reset_metrics()
         called = calling.Callbacks(callbacks, model, session, ends)
         steps_by.seek(position)
@@ -139,10 +138,12 @@ def conclude(
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 
 
-def going_on(ends: Length, position: Position, data: Any, sizes: feed.Batches, accumulate: int) -> Length:
-    """`ends` of a training that has come to `position`, perhaps by other batches: epochs are passes over the data."""
+def going_on(ends: Length, position: Position, known: int | None, sizes: feed.Batches, accumulate: int) -> Length:
+    """`ends` of a training that has come to `position`, perhaps by other batches: epochs are passes over the data, of
+    `known` updates.
+    """
     update = (sizes.total or 0) * accumulate
-    if not isinstance(data, Pipeline) or data.size is None or not update or ends.per_epoch != data.size // update:
+    if known is None or not update or ends.per_epoch != known:
         return ends
     return ends.after(position.step, position.examples // update)
 

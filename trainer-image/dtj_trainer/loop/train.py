@@ -89,7 +89,7 @@ def train(
         started += await_turn(session, steps_by)
         resumed = keeper.resume()
         position = resumed or Position()
-        ends = going_on(ends, position, data, sizes, accumulate)
+        ends = going_on(ends, position, known, sizes, accumulate)
         steps_by.seek(position)
         feed.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)

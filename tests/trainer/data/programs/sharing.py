@@ -27,7 +27,13 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "tfrecord": lambda: dtj.data.tfrecord(FOLDER, parsed),
 }
 mapped = (lambda each: {"id": each["id"] + 0}) if os.environ.get("TEST_MAP") else None
-pipeline = dtj.data.Pipeline(SOURCES[KIND](), shuffle=7, cache=bool(os.environ.get("TEST_CACHE")), map=mapped)
+size: dict[str, Any] = {}
+data: Any
+if KIND == "dataset":
+    data = tf.data.Dataset.from_tensor_slices({"id": tf.range(96)}).batch(int(FOLDER), drop_remainder=True)
+else:
+    data = dtj.data.Pipeline(SOURCES[KIND](), shuffle=7, cache=bool(os.environ.get("TEST_CACHE")), map=mapped)
+    size = {"global_batch_size": 6}
 log = (OUT / f"{os.getpid()}.log").open("a")
 
 
@@ -54,7 +60,7 @@ def train_step(state, batch):
     return {"loss": tf.constant(0.0)}
 
 
-result = dtj.train(train_step, state=new_state, data=pipeline, epochs=2, global_batch_size=6)
+result = dtj.train(train_step, state=new_state, data=data, epochs=2, **size)
 sys.stdout.write(f'TEST {{"step": {result.step}}}\n')
 sys.stdout.flush()
 os._exit(0)
