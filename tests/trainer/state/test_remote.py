@@ -73,3 +73,21 @@ def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(obje
     with pytest.raises(Fenced):
         old.check()
     assert place.names() == ["owner.json"]
+
+
+def test_what_s3_cannot_copy_is_carried_to_its_place_at_once_and_its_index_moved_there(s3_store, monkeypatch):
+    monkeypatch.setattr(remote_folder, "COPIED_BYTES", 10)
+    for name, value in s3_store.environment.items():
+        monkeypatch.setenv(name, value)
+    place = folder("s3://logs/large")
+    place.make()
+    parts = ["ckpt-1.data-00000-of-00001", "ckpt-1.index"]
+    with place.aside("1-1") as aside:
+        for part, text in zip(parts, ("more than ten bytes", "index"), strict=True):
+            (aside.path / part).write_text(text)
+        aside.ready(parts)
+        (waiting,) = set(place.names()) - {parts[0]}
+        assert waiting.endswith(parts[1])
+        aside.move(parts)
+    assert sorted(place.names()) == parts
+    assert place.read(parts[0]) == "more than ten bytes"

@@ -22,6 +22,9 @@ ATTEMPTS = 5
 """Tries of one request; waits of 0.5, 1, 2 and 4 s between them."""
 FINAL = (FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError)
 
+COPIED_BYTES = 5_000_000_000
+"""What S3 copies at most in one request, which is how pyarrow moves."""
+
 _T = TypeVar("_T")
 
 
@@ -96,6 +99,10 @@ class RemoteFolder:
         else:
             self._ask(lambda: self._system.mv(source, target))
 
+    def moves(self, size: int) -> bool:
+        """Whether a file of so many bytes can be moved."""
+        return size <= COPIED_BYTES or "s3" not in self._system.protocol
+
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._ask(lambda: self._system.rm_file(self._at(name)))
@@ -140,14 +147,20 @@ class _Aside:
     """What was carried over and is not moved yet."""
 
     def ready(self, names: Sequence[str]) -> None:
+        """What cannot be moved is carried to its place at once: nobody looks for it before its index is there."""
         for name in names:
-            self.left.add(name)
-            self.folder.put(self.path / name, f"{self.place}.{name}")
+            path = self.path / name
+            if self.folder.moves(path.stat().st_size):
+                self.left.add(name)
+                self.folder.put(path, f"{self.place}.{name}")
+            else:
+                self.folder.put(path, name)
 
     def move(self, names: Sequence[str]) -> None:
         for name in names:
-            self.folder.move(f"{self.place}.{name}", name)
-            self.left.remove(name)
+            if name in self.left:
+                self.folder.move(f"{self.place}.{name}", name)
+                self.left.remove(name)
 
     def drop(self, names: Sequence[str]) -> None:
         for name in names:
