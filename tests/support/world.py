@@ -358,7 +358,8 @@ class World:
                 if pod and pod["metadata"]["uid"] == uid:
                     ended = pod["status"].get("phase") in {"Succeeded", "Failed"}
                     at_once = ended or not pod["spec"].get("nodeName")
-                    if force or (at_once and not pod["metadata"].get("deletionTimestamp")):
+                    first = not pod["metadata"].get("deletionTimestamp")
+                    if not pod["metadata"].get("finalizers") and (force or (at_once and first)):
                         del self.pods[name]
                     else:
                         self._change(pod, terminating())

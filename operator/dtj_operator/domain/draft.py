@@ -269,12 +269,13 @@ class Draft:
         The API server removes a pod at once that has ended or was never bound, and one that is
         deleted by force. That is what happens to pods on a lost node, and to a terminating pod
         that has ended: its kubelet would take up to a second more to tidy up and let the name go.
+        What a finalizer holds is deleted once: no second deletion, by force or not, makes it go.
         """
         force = self.node_lost(pod) or (pod.deleted_at is not None and pod.over)
-        if pod.deleted_at is not None and not force:
+        if pod.deleted_at is not None and (pod.finalizers or not force):
             return False
         self.actions.append(DeletePod(pod.name, pod.uid, force))
-        return force or not pod.node or pod.phase in TERMINAL
+        return not pod.finalizers and (force or not pod.node or pod.phase in TERMINAL)
 
     def renew(self, slot: Slot) -> None:
         """From now on the slot's pod has to be of the current attempt."""

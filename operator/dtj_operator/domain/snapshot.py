@@ -60,7 +60,9 @@ class Pod:
     """deletionTimestamp."""
     phase: str
     over: bool
-    """The kubelet says itself that nothing of it runs any more, and no finalizer holds the object."""
+    """The kubelet says itself that nothing of it runs any more."""
+    finalizers: bool
+    """Whether the object stays, once deleted, until somebody else lets it go."""
     reason: str
     message: str
     ready: bool

@@ -391,6 +391,19 @@ def test_a_terminating_pod_that_a_finalizer_holds_is_waited_for():
     assert world.reap().act().creates == ["train-worker-1"]
 
 
+def test_a_pod_on_a_lost_node_that_a_finalizer_holds_is_deleted_once_and_waited_for():
+    world = job(worker=2).running()
+    pod = world.pods["train-worker-1"]["metadata"]
+    pod["finalizers"] = ["example.org/logs"]
+    outcome = world.lose(world.node_of("worker", 1)).act()
+    (deletion,) = outcome.plan.actions
+    assert isinstance(deletion, DeletePod)
+    assert deletion.force
+    assert world.act().plan.actions == ()
+    del pod["finalizers"]
+    assert world.act().creates == ["train-worker-1"]
+
+
 def test_a_pod_that_was_seen_and_vanished_counts_as_deleted():
     world = job(worker=2).running().vanish("worker", 1)
     assert world.act().creates == ["train-worker-1"]
