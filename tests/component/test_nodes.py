@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
-from dtj_operator.runtime.nodes import MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
+from dtj_operator.runtime.nodes import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.apiserver.faults import Rule
 from tests.support.fasttime import IdleLoop
@@ -302,3 +302,37 @@ async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
     await world.renew("c")
     assert await world.lost("a")
     assert not await world.lost("b")
+
+
+@in_idle_time
+async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(world: World):
+    for name in ("a", "b", "c"):
+        world.node(name)
+    await world.begin()
+    await asyncio.sleep(LOSS_SECONDS + 1)
+    assert not await world.lost("a")
+    world.suspected.clear()
+    await world.renew("b")
+    await world.renew("c")
+    await asyncio.sleep(2 * LOOK_SECONDS)
+    assert "a" in world.suspected
+    assert await world.lost("a")
+
+
+@in_idle_time
+async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(world: World):
+    for name in ("a", "b", "c", "gone"):
+        world.node(name)
+    await world.begin()
+    await asyncio.sleep(LOSS_SECONDS + 1)
+    world.remove("gone")
+    for _ in range(2):
+        assert not await world.lost("gone")
+        await asyncio.sleep(MISSING_SECONDS + 1)
+    assert not await world.lost("gone")
+    world.suspected.clear()
+    for name in ("d", "e", "f"):
+        world.node(name)
+    await asyncio.sleep(2 * LOOK_SECONDS)
+    assert "gone" in world.suspected
+    assert await world.lost("gone")

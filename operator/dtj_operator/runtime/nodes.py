@@ -97,6 +97,8 @@ class NodeWatch:
         self._suspects: set[str] = set()
         self._unread: set[str] = set()
         """Nodes that have to be read anew before they are judged."""
+        self._spared: set[str] = set()
+        """Nodes that looked lost when too many did."""
         self._asked = asyncio.Event()
         self._read_at: dict[str, float] = {}
         """By node, the loop time before it was read last."""
@@ -116,13 +118,20 @@ class NodeWatch:
         """Look once a second for nodes that are late, and read those anew that may be lost; until cancelled."""
         for source in self.sources:
             await source.synced.wait()
+        number = 0
         while True:
-            late = {name for name in self._names() if self._late(name)}
-            for name in late ^ self._suspects:
+            names = self._names()
+            late = {name for name in names if self._late(name)}
+            news = late ^ self._suspects
+            if news or len(names) != number:
+                # Some may be too many no more: of those that were spared nothing else would tell.
+                news |= self._spared
+                self._spared.clear()
+            for name in news:
                 self._suspect(name)
             self._unread |= late - self._suspects
             self._unread -= self._suspects - late
-            self._suspects = late
+            self._suspects, number = late, len(names)
             self._asked.clear()
             await self._read()
             with suppress(TimeoutError):
@@ -156,6 +165,7 @@ class NodeWatch:
         now = self._clock.now()
         seem = {name: now - at for name, at in lost_at.items() if at is not None and at <= now}
         if seem and self._doubtful(loss, now):
+            self._spared |= seem.keys()
             seem = {}
         lost = {name for name, since in seem.items() if self._read_within(name, since)}
         unread = seem.keys() - lost - self._unread
