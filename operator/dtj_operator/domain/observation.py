@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.names import RestartPolicy, Role
 from dtj_operator.api.status import whole_second
 from dtj_operator.domain.failure import succeeded
 from dtj_operator.domain.slots import SlotRecord
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def observed(draft: Draft) -> None:
-    """Take in which pods exist and which are done."""
+    """Take in which pods exist and which are done.
+
+    Under Always nothing is ever done: the kubelet starts an ended container again, and calls a pod Succeeded only if
+    it was deleted and all its containers ended with 0 then.
+    """
     for slot, record in list(draft.slots.items()):
         pod = draft.current(slot)
         if pod is None:
@@ -30,7 +34,7 @@ def observed(draft: Draft) -> None:
             and not draft.serves(slot)
             and succeeded(pod, draft.main(slot))
             and not (draft.finished and pod.deleted_at)
-            and not _kubelet_restarts(draft, slot.role, pod.phase)
+            and draft.restart_policy(slot) is not RestartPolicy.ALWAYS
         ):
             draft.completed.add(slot)
     if draft.snapshot.made and not draft.finished:
@@ -48,9 +52,3 @@ def _remember_made(draft: Draft) -> None:
             continue
         if not record.seen and attempt >= record.attempt:
             draft.slots[slot] = SlotRecord(attempt, seen=True)
-
-
-def _kubelet_restarts(draft: Draft, role: Role, phase: str) -> bool:
-    """Under Always an ended container is only between two runs."""
-    replica = draft.spec.replica_specs.get(role)
-    return replica is not None and replica.restart_policy == "Always" and phase != "Succeeded"

@@ -502,6 +502,14 @@ def test_an_evaluator_failure_concerns_nobody_else():
     assert world.later(1).act().creates == ["train-evaluator-0"]
 
 
+def test_an_evaluator_under_always_that_ends_with_0_when_it_is_deleted_is_started_again():
+    world = job(worker=1, evaluator=worker("Always", 1)).running()
+    world.pod("evaluator", 0, terminating(), done()).settle()
+    assert world.status.completed == {}
+    assert set(world.pods) == {"train-worker-0", "train-evaluator-0"}
+    assert world.restarts_of("evaluator") == 1
+
+
 # Rules
 
 
