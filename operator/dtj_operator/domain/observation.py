@@ -39,9 +39,11 @@ def observed(draft: Draft) -> None:
             draft.completed.add(slot)
     if draft.snapshot.made and not draft.finished:
         _remember_made(draft)
-    if draft.pods and draft.first_pod_time is None and draft.start_time:
-        first = min(pod.created_at for pod in draft.pods.values())
-        draft.first_pod_time = whole_second(max(first, draft.start_time))
+    if draft.first_pod_time is None and draft.start_time:
+        # Pods of before a suspension may still terminate, and keep those of this start from being created.
+        created = [pod.created_at for slot in draft.slots if (pod := draft.current(slot))]
+        if created:
+            draft.first_pod_time = whole_second(max(min(created), draft.start_time))
 
 
 def _remember_made(draft: Draft) -> None:

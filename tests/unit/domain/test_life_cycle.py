@@ -360,6 +360,15 @@ def test_a_job_whose_pods_became_ready_while_no_operator_looked_has_not_missed_i
     assert world.seen("Failed") == []
 
 
+def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
+    world = job(worker=1).spec(startDeadlineSeconds=10).settle().each(not_ready()).settle()
+    world.spec(suspend=True).settle().later(5).spec(suspend=False).settle()
+    world.later(60).settle()
+    assert not world.status.finished
+    created = world.reap().settle().now
+    assert world.decide().plan.next_check == created + timedelta(seconds=10)
+
+
 # Suspension
 
 
