@@ -26,7 +26,7 @@ from dtj_operator.build.names import pod_name
 from dtj_operator.build.pod import main_container_name
 from dtj_operator.build.strategy import choose_strategy
 from dtj_operator.domain.plan import Action, DeletePod, Event
-from dtj_operator.domain.slots import Slot, SlotRecord, read_slots, wanted_slots
+from dtj_operator.domain.slots import Slot, SlotRecord, read_indexes, read_slots, wanted_slots
 from dtj_operator.domain.snapshot import TERMINAL
 from dtj_operator.domain.validity import spec_hash
 
@@ -57,6 +57,7 @@ class Draft:
         "completion_time",
         "evaluators",
         "events",
+        "fallen",
         "first_pod_time",
         "first_running_time",
         "held",
@@ -111,6 +112,8 @@ class Draft:
         self.slots_before = read_slots(ledger.slots)
         self.slots = dict(self.slots_before)
         self.incident: OpenIncident | None = ledger.incident
+        self.fallen = read_indexes(ledger.incident.failed) if ledger.incident else set()
+        """What `incident.failed` will say. A set as long as the pass takes, as thousands may fall at once."""
         self.last_incident = before.last_incident
         self.restarts, self.backoff = before.restarts, before.backoff
         self.completed = {Slot(role, index) for role, indexes in before.completed.items() for index in indexes}

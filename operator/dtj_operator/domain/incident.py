@@ -21,7 +21,6 @@ from dtj_operator.domain.failure import (
 )
 from dtj_operator.domain.judgement import FAIL_JOB, Judgement, describe_root, judge, last_incident, rule_of
 from dtj_operator.domain.scope import replaced, scope_of
-from dtj_operator.domain.slots import read_indexes, write_indexes
 from dtj_operator.domain.success import fail_job
 from dtj_operator.domain.tally import root_of, tally
 
@@ -81,27 +80,22 @@ def _take_in(draft: Draft, slot: Slot, failure: Failure) -> Verdict | None:
 
 
 def _open(draft: Draft, slot: Slot, failure: Failure) -> None:
-    draft.incident = OpenIncident(
-        opened_at=draft.now,
-        root=root_of(draft, slot, failure),
-        failed=write_indexes([slot]),
-    )
+    draft.incident = OpenIncident(opened_at=draft.now, root=root_of(draft, slot, failure))
+    draft.fallen = {slot}
     _announce(draft, slot, failure)
 
 
 def _join(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> None:
     """Another failure before the action, or more evidence about a known one."""
-    failed = read_indexes(incident.failed)
-    known = slot in failed
+    known = slot in draft.fallen
     if known and not (failure.disruption or failure.node_lost):
         return
     root = root_of(draft, slot, failure)
     if (root.rank, root.at) < (incident.root.rank, incident.root.at):
-        incident = incident.model_copy(update={"root": root})
+        draft.incident = incident.model_copy(update={"root": root})
     if not known:
-        incident = incident.model_copy(update={"failed": write_indexes([*failed, slot])})
+        draft.fallen.add(slot)
         _announce(draft, slot, failure)
-    draft.incident = incident
 
 
 def _follow(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> Verdict | None:
@@ -119,8 +113,7 @@ def _follow(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) 
         if judged.fails is not None:
             draft.last_incident = last_incident(own, time=incident.opened_at, action=FAIL_JOB)
             return fail_job(draft, judged.fails, judged.message)
-    failed = {*read_indexes(incident.failed), slot}
-    draft.incident = incident.model_copy(update={"failed": write_indexes(failed)})
+    draft.fallen.add(slot)
     draft.renew(slot)
     draft.count_restart(slot.role)
     return None
@@ -131,8 +124,7 @@ def _act_when_due(draft: Draft) -> Verdict | None:
     if incident is None or incident.acted_attempt is not None:
         return None
     root = incident.root
-    failed = read_indexes(incident.failed)
-    judged = judge(draft, root, failed)
+    judged = judge(draft, root, draft.fallen)
     due = incident.opened_at + judged.wait
     told = describe_root(draft, root)
     if draft.now < due:
@@ -143,12 +135,12 @@ def _act_when_due(draft: Draft) -> Verdict | None:
     if judged.fails is not None:
         draft.last_incident = last_incident(root, time=incident.opened_at, action=FAIL_JOB)
         return fail_job(draft, judged.fails, judged.message)
-    _act(draft, incident, judged, failed)
+    _act(draft, incident, judged)
     return None
 
 
-def _act(draft: Draft, incident: OpenIncident, judged: Judgement, failed: set[Slot]) -> None:
-    root = incident.root
+def _act(draft: Draft, incident: OpenIncident, judged: Judgement) -> None:
+    root, failed = incident.root, draft.fallen
     scope = scope_of(draft, rule_of(draft, root))
     targets = replaced(draft, scope, root.role, failed)
     draft.attempt += 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.status import JobStatus, Ledger
 from dtj_operator.build.names import worker_selector
 from dtj_operator.domain.plan import Plan, Urgency
-from dtj_operator.domain.slots import write_slots
+from dtj_operator.domain.slots import write_indexes, write_slots
 
 if TYPE_CHECKING:
     from dtj_operator.api.names import Role
@@ -37,9 +37,12 @@ def _status_of(draft: Draft) -> JobStatus:
     in_place: dict[Role, dict[int, int]] = {}
     for slot, count in sorted(draft.in_place.items()):
         in_place.setdefault(slot.role, {})[slot.index] = count
+    incident = draft.incident
+    if incident is not None:
+        incident = incident.model_copy(update={"failed": write_indexes(draft.fallen)})
     ledger = Ledger.model_construct(
         slots=slots,
-        incident=draft.incident,
+        incident=incident,
         in_place=in_place,
         evaluators=tuple(draft.evaluators[i] for i in sorted(draft.evaluators)),
         first_pod_time=draft.first_pod_time,

@@ -84,6 +84,7 @@ def _planned_restart(draft: Draft, first: Slot, message: str) -> None:
             "by_cause": counts | {Cause.SCALED: counts.get(Cause.SCALED, 0) + 1},
         }
     )
+    draft.fallen = set()
     draft.incident = OpenIncident(
         opened_at=draft.now,
         root=Root(

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import Reason, Role
-from dtj_operator.domain.slots import read_indexes
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
     troubles = draft.snapshot.troubles
     if not troubles:
         return set()
-    failed = read_indexes(draft.incident.failed) if draft.incident else set()
+    failed = draft.fallen if draft.incident else set()
     turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
     first = (False, False)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +27,9 @@ from tests.support.world import (
     terminating,
     told,
 )
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 
 def worker(policy: str = "OnFailure", replicas: int = 2) -> dict[str, object]:
@@ -141,6 +145,28 @@ def test_near_simultaneous_failures_are_one_incident_charged_once():
     assert world.status.last_incident.message == "bad data"
     assert world.restarts_of("worker") == 2
     assert world.status.attempt == 1
+
+
+def test_a_pass_over_many_failed_pods_takes_work_in_proportion_to_their_number():
+    assert _calls(failed_pods=900) < 4 * _calls(failed_pods=300)
+
+
+def _calls(*, failed_pods: int) -> int:
+    """Calls of functions that the pass takes in which so many failures are known to the open incident."""
+    world = job(worker=failed_pods).running().each(failed(75)).settle()
+    snapshot, calls = world.snapshot(), 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        decide(snapshot, world.now)
+    finally:
+        sys.setprofile(before)
+    return calls
 
 
 def test_whatever_peers_of_a_free_root_cause_exit_with_is_free():
