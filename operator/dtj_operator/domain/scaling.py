@@ -20,6 +20,7 @@ from dtj_operator.api.names import (
 from dtj_operator.api.status import LastIncident, OpenIncident, Root
 from dtj_operator.domain.acceptance import warn_of_growth
 from dtj_operator.domain.slots import SlotRecord
+from dtj_operator.domain.success import success_slot
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
@@ -61,6 +62,10 @@ def scaled(draft: Draft) -> None:
     draft.note(EventReason.SCALED, message)
     if running:
         _planned_restart(draft, running[0], message)
+    elif success_slot(draft) is None and draft.incident is not None:
+        # Nobody is left to recover; who comes back one day starts anew.
+        draft.incident = None
+        draft.set_false(ConditionType.RESTARTING, Reason.NO_REPLICAS, message)
 
 
 def _re_created(draft: Draft, before: StrategyType | None) -> list[Slot]:

@@ -81,9 +81,14 @@ def running_again(draft: Draft) -> None:
 
 
 def _recovered_in_place(draft: Draft) -> None:
-    """Nothing was acted upon after a restart by the kubelet, but it is over now."""
+    """Nothing was acted upon after a restart by the kubelet, but it is over now.
+
+    One of before a suspension ended with that: the time since then is none that a recovery took.
+    """
     last = draft.last_incident
     if last is None or last.action != IN_PLACE or last.recovered_at is not None:
+        return
+    if draft.start_time is not None and last.time < draft.start_time:
         return
     seconds = _recovered(draft, last.time)
     draft.note(EventReason.RECOVERED, f"Recovered from {last.cause} in place after {seconds:.1f} s.")

@@ -76,6 +76,14 @@ def test_a_restart_in_place_is_recovered_when_the_job_is_running_again():
     assert world.seen("Recovered") == ["Recovered from UserError in place after 7.0 s."]
 
 
+def test_the_time_that_a_job_was_suspended_is_no_recovery_of_a_restart_in_place():
+    world = job(chief=1, worker=1, ps={"replicas": 1, "restartPolicy": "Always"}).running()
+    world.pod("ps", 0, restarted(1, 1), not_ready()).settle()
+    world.spec(suspend=True).settle().reap().later(3600).spec(suspend=False).settle().each(ready()).settle()
+    assert world.status.phase == "Running"
+    assert world.seen("Recovered") == []
+
+
 def test_every_restart_in_place_is_told_also_an_evaluators_and_one_within_an_incident():
     always = {"replicas": 1, "restartPolicy": "Always"}
     world = job(chief=1, worker=1, ps=always, evaluator=always).running().pod("evaluator", 0, restarted(1, 3)).settle()

@@ -507,6 +507,16 @@ def test_zero_replicas_have_no_pods_and_never_succeed():
     assert set(world.pods) == {"train-worker-0"}
 
 
+def test_a_job_that_is_scaled_to_nothing_restarts_no_more_and_its_time_at_rest_is_no_recovery():
+    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().later(1).settle()
+    assert world.holds("Restarting")
+    world.scale(0).settle().reap().settle()
+    assert not world.holds("Restarting")
+    world.later(3600).scale(2).settle().each(ready()).settle()
+    assert world.status.phase == "Running"
+    assert world.seen("Recovered") == []
+
+
 def test_scaling_below_a_completed_index_forgets_nothing():
     world = job(worker=3).spec(strategy={"type": "None"}).running().pod("worker", 2, done()).settle()
     world.scale(1).settle().reap().scale(3).settle()
