@@ -45,12 +45,22 @@ def restarted_in_place(draft: Draft) -> Verdict | None:
         root = _root(draft, slot, pod, container)
         if root.exit_code:
             draft.warn(EventReason.POD_FAILED, f"{describe_root(draft, root)}; the kubelet restarts it in place.")
-        if slot.role is Role.EVALUATOR or draft.incident is not None:
+        if slot.role is Role.EVALUATOR or _belongs_to_the_open_incident(draft, slot):
             continue
         verdict = _count(draft, root, new)
         if verdict is not None:
             return verdict
     return None
+
+
+def _belongs_to_the_open_incident(draft: Draft, slot: Slot) -> bool:
+    """As any other failure does, but for those of a pod that the incident's own action has made. The job is Running no
+    sooner than this pod is: were its restarts free till then, one that can never start would be restarted for ever.
+    """
+    incident = draft.incident
+    if incident is None:
+        return False
+    return incident.acted_attempt is None or draft.slots[slot].attempt < incident.acted_attempt
 
 
 def _count(draft: Draft, root: Root, times: int) -> Verdict | None:

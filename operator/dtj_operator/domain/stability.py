@@ -71,9 +71,11 @@ def running_again(draft: Draft) -> None:
         return
     if incident.acted_attempt is None:
         return
-    seconds = _recovered(draft, incident.opened_at)
+    # Where a pod made by the action was restarted in place since, it is that which is recovered from.
+    last = draft.last_incident
+    cause, since = (last.cause, last.time) if last else (incident.root.cause, incident.opened_at)
+    seconds = _recovered(draft, since)
     draft.incident = None
-    cause = incident.root.cause
     planned = cause is Cause.SCALED
     message = f"{'Scaled' if planned else f'Recovered from {cause}'} after {seconds:.1f} s."
     draft.set_false(ConditionType.RESTARTING, Reason.RECOVERED, message)

@@ -371,6 +371,24 @@ def test_an_in_place_restart_during_an_incident_belongs_to_it():
     assert world.restarts_of("ps") == 1
 
 
+def test_a_pod_made_by_the_action_that_is_restarted_in_place_beyond_the_budget_fails_the_job():
+    world = job(chief=1, worker=1, ps=worker("Always", 1)).spec(failurePolicy={"maxRestarts": 1}).running()
+    world.pod("ps", 0, evicted()).settle()
+    world.pod("ps", 0, restarted(1, 1), not_ready()).settle()
+    assert world.status.restarts == Restarts(total=2, charged=1, by_cause={Cause.EVICTED: 1, Cause.USER_ERROR: 1})
+    world.pod("ps", 0, restarted(2, 1), not_ready()).settle()
+    assert world.decide().reason("Failed") == "MaxRestartsExceeded"
+
+
+def test_a_restart_in_place_of_a_pod_made_by_the_action_is_what_the_job_has_recovered_from():
+    world = job(chief=1, worker=1, ps=worker("Always", 1)).running()
+    world.pod("ps", 0, evicted()).settle().later(60)
+    world.pod("ps", 0, restarted(1, 1), not_ready()).settle().later(7).each(ready()).settle()
+    assert world.seen("Recovered") == ["Recovered from UserError after 7.0 s."]
+    assert last_of(world).recovery_seconds == 7
+    assert not world.holds("Restarting")
+
+
 def test_a_failed_ps_without_restart_fails_the_job_even_while_the_chief_runs():
     world = job(chief=1, worker=1, ps=worker("Never", 1)).running()
     world.pod("ps", 0, failed(1)).settle().later(1).settle()
