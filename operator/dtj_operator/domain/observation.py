@@ -43,7 +43,8 @@ def observed(draft: Draft) -> None:
         # Pods of before a suspension may still terminate, and keep those of this start from being created.
         created = [pod.created_at for slot in draft.slots if (pod := draft.current(slot))]
         if created:
-            draft.first_pod_time = whole_second(max(min(created), draft.start_time))
+            # The API server's clock, which may be ahead of ours: what is seen was created by now.
+            draft.first_pod_time = whole_second(max(min(*created, draft.now), draft.start_time))
 
 
 def _remember_made(draft: Draft) -> None:

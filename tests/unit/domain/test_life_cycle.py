@@ -360,6 +360,14 @@ def test_a_job_whose_pods_became_ready_while_no_operator_looked_has_not_missed_i
     assert world.seen("Failed") == []
 
 
+def test_the_start_deadline_holds_also_where_the_api_servers_clock_is_ahead():
+    world = job(worker=2).spec(startDeadlineSeconds=10)
+    world.act()
+    for pod in world.pods.values():
+        pod["metadata"]["creationTimestamp"] = "2026-01-01T12:05:00Z"
+    assert world.settle().decide().plan.next_check == NOW + timedelta(seconds=10)
+
+
 def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
     world = job(worker=1).spec(startDeadlineSeconds=10).settle().each(not_ready()).settle()
     world.spec(suspend=True).settle().later(5).spec(suspend=False).settle()
