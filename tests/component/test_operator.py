@@ -283,6 +283,22 @@ async def test_where_there_are_no_rights_in_any_namespace_nothing_is_begun(api_s
         await at_work.__aenter__()
 
 
+async def test_a_job_whose_status_a_later_version_wrote_is_left_alone_and_the_log_says_why(
+    api_server, kubelet, monkeypatch, caplog
+):
+    with monkeypatch.context() as later:
+        later.delitem(api_server.registry.schemas, JOBS)
+        api_server.create(JOBS, job())
+        api_server.patch(JOBS, "default", "train", {"status": {"phase": "Queued"}}, subresource="status")
+    async with operating(api_server):
+        said = "which this one cannot read: go back to that version"
+        await until(lambda: any(said in getattr(record, "error", "") for record in caplog.records))
+        api_server.create(JOBS, job("other"))
+        await until(lambda: running(api_server, "other"))
+    assert status(api_server) == {"phase": "Queued"}
+    assert names(api_server) == ["other-worker-0", "other-worker-1"]
+
+
 async def test_many_namespaces_leave_room_for_requests_beside_their_watches(api_server, kubelet):
     others = tuple(f"team-{number}" for number in range(39))
     async with asyncio.timeout(30), operating(api_server, namespaces=(*others, "default")):
