@@ -291,12 +291,24 @@ async def test_a_job_whose_status_a_later_version_wrote_is_left_alone_and_the_lo
         api_server.create(JOBS, job())
         api_server.patch(JOBS, "default", "train", {"status": {"phase": "Queued"}}, subresource="status")
     async with operating(api_server):
-        said = "which this one cannot read: go back to that version"
+        said = "which this one cannot read: go back to that one"
         await until(lambda: any(said in getattr(record, "error", "") for record in caplog.records))
         api_server.create(JOBS, job("other"))
         await until(lambda: running(api_server, "other"))
     assert status(api_server) == {"phase": "Queued"}
     assert names(api_server) == ["other-worker-0", "other-worker-1"]
+
+
+async def test_a_webhook_that_fails_is_told_on_the_job_until_it_answers_again(api_server, kubelet):
+    words = 'Internal error occurred: failed calling webhook "inject.example.org": connection refused'
+    api_server.faults.add(
+        lambda request: request.verb == "create" and request.resource == "pods", Answer(500, message=words)
+    )
+    async with operating(api_server):
+        api_server.create(JOBS, job())
+        await until(lambda: condition(api_server, "Running") == ("False", "PodRefused"))
+        assert words in status(api_server)["message"]
+        await until(lambda: running(api_server), seconds=20)
 
 
 async def test_many_namespaces_leave_room_for_requests_beside_their_watches(api_server, kubelet):

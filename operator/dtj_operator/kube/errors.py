@@ -45,6 +45,11 @@ class Fenced(KubeError):
 class Unknown(KubeError):
     """A write whose outcome is not known: read the object again before deciding anything."""
 
+    @property
+    def webhook(self) -> bool:
+        """Whether an admission webhook failed, as all are asked before anything is stored."""
+        return "failed calling webhook" in self.message
+
 
 class Conflict(KubeError):
     """The object has changed since it was read, or is another one of the same name: read it again."""

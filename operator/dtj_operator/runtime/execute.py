@@ -182,6 +182,9 @@ class Executor:
             answer = await self._client.create(resource, key.namespace, body)
         except (AlreadyExists, Unknown) as error:
             found = await self._find(resource, key.namespace, name)
+            if found is None and isinstance(error, Unknown) and error.webhook:
+                self._trouble(key, known, TroubleKind.POD_REFUSED, name, error.message)
+                return False
             if found is None:
                 msg = f"{resource.plural} {name}: {error.message}"
                 raise Retry(msg) from error

@@ -123,7 +123,7 @@ class Reconciler:
         job = known.read()
         if job.managed_here and not job.status_readable:
             # As after a rollback. Left alone by the rules; but silence would look like a job that nobody has seen.
-            msg = "another version of the operator wrote its status, which this one cannot read: go back to that version"
+            msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
             raise ValueError(msg)
         plan, node_check = self._decide(key, job)
         if plan.status is None:
