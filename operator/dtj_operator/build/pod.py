@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dtj_operator.api.spec import ReplicaSpec
 
 CHECKPOINT_VOLUME = "dtj-checkpoint"
-RESTARTED_BY_THE_KUBELET = ("restartPolicy", "restartPolicyRules")
-"""Of a container: with these an end of the main one would be no end. The role's restartPolicy takes their place."""
 
 
 def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
@@ -74,7 +72,6 @@ def overridden(job: Job) -> list[str]:
         reserved = pod_labels(job, role, 0, 0).keys()
         lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved]
         main = main_container(job.spec, replica.template)
-        lost += [f"{role}: {field} of the main container" for field in RESTARTED_BY_THE_KUBELET if main.get(field)]
         lost += [f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in ours]
     return lost
 
@@ -89,9 +86,7 @@ def main_container_name(job: Job, role: Role) -> str:
 
 
 def _equip(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
-    """Environment, termination message and ending of the main container."""
-    for field in RESTARTED_BY_THE_KUBELET:
-        main.pop(field, None)
+    """Environment and termination message of the main container."""
     main["env"] = merged(main.get("env"), variables(job, role, index, attempt, main))
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"

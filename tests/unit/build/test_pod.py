@@ -81,20 +81,6 @@ def test_the_pods_restart_policy_follows_the_roles(policy: str, expected: str):
     assert built["spec"]["restartPolicy"] == expected
 
 
-def test_the_main_container_ends_as_its_role_says_and_others_as_the_template_says():
-    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]
-    given = template()
-    given["spec"]["containers"][0] |= {"restartPolicy": "Always", "restartPolicyRules": rules}
-    given["spec"]["containers"].append({"name": "side", "image": "s", "restartPolicy": "OnFailure"})
-    world = job(worker={"template": given})
-    assert not {"restartPolicy", "restartPolicyRules"} & main(pod(world)).keys()
-    assert pod(world)["spec"]["containers"][1]["restartPolicy"] == "OnFailure"
-    assert overridden(world.job) == [
-        "worker: restartPolicy of the main container",
-        "worker: restartPolicyRules of the main container",
-    ]
-
-
 def test_the_default_port_is_added_once_and_a_port_named_tf_is_left_alone():
     assert main(pod(job(worker=1)))["ports"] == [{"name": "tf", "containerPort": 2222}]
     given = template()
