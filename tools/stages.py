@@ -129,7 +129,7 @@ def run(stage: Stage) -> Outcome:
         return Outcome(stage, code == 0, seconds)
     done = counts(report)
     ran = done is not None and done.passed + done.failed > 0
-    return Outcome(stage, code == 0 and ran, seconds, done, failures(report) if done else ())
+    return Outcome(stage, code == 0 and ran, seconds, done, failures(report) if done and done.failed else ())
 
 
 def environment() -> dict[str, str]:

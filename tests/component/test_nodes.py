@@ -291,12 +291,17 @@ async def test_where_there_has_never_been_a_node_none_is_lost(world: World):
     assert not await world.lost("somewhere")
 
 
-@in_idle_time
-async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
-    for name in ("a", "b", "c"):
+async def begin_in_silence(world: World, *nodes: str) -> None:
+    """Watch nodes of which each has been silent for long enough to be lost."""
+    for name in nodes:
         world.node(name)
     await world.begin()
     await asyncio.sleep(LOSS_SECONDS + 1)
+
+
+@in_idle_time
+async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
+    await begin_in_silence(world, "a", "b", "c")
     assert not await world.lost("a")
     await world.renew("b")
     await world.renew("c")
@@ -306,10 +311,7 @@ async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
 
 @in_idle_time
 async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(world: World):
-    for name in ("a", "b", "c"):
-        world.node(name)
-    await world.begin()
-    await asyncio.sleep(LOSS_SECONDS + 1)
+    await begin_in_silence(world, "a", "b", "c")
     assert not await world.lost("a")
     world.suspected.clear()
     await world.renew("b")
@@ -321,10 +323,7 @@ async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(w
 
 @in_idle_time
 async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(world: World):
-    for name in ("a", "b", "c", "gone"):
-        world.node(name)
-    await world.begin()
-    await asyncio.sleep(LOSS_SECONDS + 1)
+    await begin_in_silence(world, "a", "b", "c", "gone")
     world.remove("gone")
     for _ in range(2):
         assert not await world.lost("gone")

@@ -122,12 +122,10 @@ class Checkpoints:
             if writing is None:
                 self._take_part(objects)
             return
-        with ExitStack() as stack:
-            with self._explained():
-                aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
+        with ExitStack() as stack, self._explained():
+            aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
             if writing is None:
-                with self._explained():
-                    self._write(aside.path / f"ckpt-{step}", objects)
+                self._write(aside.path / f"ckpt-{step}", objects)
             self._background.start(partial(self._end, stack.pop_all(), aside, step, writing, notes, complete))
 
     def finish(self, done: Done) -> None:
