@@ -101,7 +101,7 @@ async def _standing(options: argparse.Namespace, figures: Figures) -> None:
                 figures.add({"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)})
                 figures.add(_memory(operator, []))
                 say(f"{options.samples} replacements, one at a time")
-                figures.add(_replacement(await life.replacements(jobs, options.jobs, options.samples)))
+                figures.add(_replacement(await life.replacements(jobs, options.jobs, options.samples), options.samples))
                 turns: list[float] = []
                 for turn in range(options.churn):
                     say(f"memory: every job fails once ({turn + 1} of {options.churn})")
@@ -132,13 +132,22 @@ async def _lives(options: argparse.Namespace, figures: Figures) -> None:
     figures.add({"requests_per_life": round(whole.requests_per_job, 2), "requests_of_lives": dict(whole.requests)})
 
 
-def _replacement(found: life.Replacements) -> dict[str, Any]:
-    figures: dict[str, Any] = {"replacement_samples": len(found.operator)}
-    for side, seconds in (("", found.operator), ("floor_", found.floor)):
+def _replacement(groups: list[life.Replacements], samples: int) -> dict[str, Any]:
+    kept = life.undisturbed(groups, samples)
+    figures: dict[str, Any] = {"replacement_samples": sum(len(one.operator) for one in kept)}
+    for side, seconds in (
+        ("", [second for one in kept for second in one.operator]),
+        ("floor_", [second for one in kept for second in one.floor]),
+        ("all_", [second for one in groups for second in one.operator]),
+    ):
         for share in (50, 95):
             figures[f"replacement_{side}p{share}_seconds"] = round(life.percentile(seconds, share / 100), 4)
     ratio = figures["replacement_p50_seconds"] / figures["replacement_floor_p50_seconds"]
-    return figures | {"replacement_ratio": round(ratio, 2)}
+    return figures | {
+        "replacement_ratio": round(ratio, 2),
+        "replacement_stolen_percent": round(max(one.stolen_percent for one in kept), 1),
+        "replacement_discarded": sum(len(one.operator) for one in groups) - figures["replacement_samples"],
+    }
 
 
 async def _hour(options: argparse.Namespace, figures: Figures) -> None:

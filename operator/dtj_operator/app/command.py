@@ -35,6 +35,9 @@ CALLS = 2_000
 """Within each other, beside the levels of the JSON that is read."""
 STACK_BYTES = 16 * 1024 * 1024
 """Of each thread, kopf's among them: JSON at its deepest takes 2 MiB of it (measured)."""
+HANDOVER_SECONDS = 0.0005
+"""Until a thread that computes lets another go on, by default 5 ms. kopf's reads each status that was written here just
+when the deletion or creation that follows is to be sent."""
 LOST = "leadership was lost; another operator takes over"
 LOST_GRACE_SECONDS = 1.0
 """After leadership is lost: time for the last log lines, not for any more writes."""
@@ -71,6 +74,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         # While the parts are imported: as process 1 of a container it would not even be ended.
         signal.signal(number, lambda *_: sys.exit(0))
     gc.disable()
+    sys.setswitchinterval(HANDOVER_SECONDS)
     # Python's own 1,000 would let a single job, nested more deeply than that, end the operator of all others.
     sys.setrecursionlimit(DEEPEST + CALLS)
     threading.stack_size(STACK_BYTES)

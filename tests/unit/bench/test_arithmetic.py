@@ -46,6 +46,12 @@ def test_the_percentile_of_one_value_is_that_value():
     assert life.percentile([3.0], 0.95) == 3.0
 
 
+def test_samples_are_taken_from_the_groups_that_the_host_disturbed_least_whatever_they_took():
+    groups = [life.Replacements([taken] * 20, [taken] * 20, stolen) for taken, stolen in ((1, 9.0), (3, 0.5), (2, 1.0))]
+    assert life.undisturbed(groups, 40) == [groups[1], groups[2]]
+    assert life.undisturbed(groups, 41) == [groups[1], groups[2], groups[0]]
+
+
 def test_the_ratio_is_the_median_over_pairs_so_that_one_bad_pair_does_not_count():
     bare = (a_round(100), a_round(10), a_round(100))
     operator = (a_round(80), a_round(40), a_round(70))
