@@ -73,11 +73,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         # While the parts are imported: as process 1 of a container it would not even be ended.
         signal.signal(number, lambda *_: sys.exit(0))
-    gc.disable()
-    sys.setswitchinterval(HANDOVER_SECONDS)
-    # Python's own 1,000 would let a single job, nested more deeply than that, end the operator of all others.
-    sys.setrecursionlimit(DEEPEST + CALLS)
-    threading.stack_size(STACK_BYTES)
+    _prepare_python()
     from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
     from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
@@ -107,6 +103,15 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     except (LeaseImpossible, SourceEnded, KubeError) as problem:
         return _say(str(problem), FAILED)
     return 0
+
+
+def _prepare_python() -> None:
+    """Before there is anything to collect, and before there are threads."""
+    gc.disable()
+    sys.setswitchinterval(HANDOVER_SECONDS)
+    # Python's own 1,000 would let a single job, nested more deeply than that, end the operator of all others.
+    sys.setrecursionlimit(DEEPEST + CALLS)
+    threading.stack_size(STACK_BYTES)
 
 
 async def _collect_after(known: asyncio.Event) -> None:

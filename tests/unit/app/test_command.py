@@ -39,11 +39,13 @@ async def test_garbage_is_collected_when_that_takes_too_long(monkeypatch: pytest
 
 
 @pytest.fixture
-def handover() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(command.HANDOVER_SECONDS)
+def prepared() -> Iterator[None]:
+    interval, depth, stack = sys.getswitchinterval(), sys.getrecursionlimit(), threading.stack_size()
+    command._prepare_python()
     yield
-    sys.setswitchinterval(before)
+    sys.setswitchinterval(interval)
+    sys.setrecursionlimit(depth)
+    threading.stack_size(stack)
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def computing() -> Iterator[None]:
     thread.join()
 
 
-@pytest.mark.usefixtures("handover", "computing")
+@pytest.mark.usefixtures("prepared", "computing")
 async def test_a_thread_that_computes_does_not_hold_up_the_next_request() -> None:
     late = []
     for _ in range(40):
