@@ -134,7 +134,7 @@ async def _lives(options: argparse.Namespace, figures: Figures) -> None:
 
 def _replacement(groups: list[life.Replacements], samples: int) -> dict[str, Any]:
     kept = life.undisturbed(groups, samples)
-    figures: dict[str, Any] = {"replacement_samples": sum(len(one.operator) for one in kept)}
+    figures: dict[str, Any] = {"replacement_samples": life.GROUP * len(kept)}
     for side, seconds in (
         ("", [second for one in kept for second in one.operator]),
         ("floor_", [second for one in kept for second in one.floor]),
@@ -146,7 +146,7 @@ def _replacement(groups: list[life.Replacements], samples: int) -> dict[str, Any
     return figures | {
         "replacement_ratio": round(ratio, 2),
         "replacement_stolen_percent": round(max(one.stolen_percent for one in kept), 1),
-        "replacement_discarded": sum(len(one.operator) for one in groups) - figures["replacement_samples"],
+        "replacement_discarded": life.GROUP * (len(groups) - len(kept)),
     }
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -42,7 +43,7 @@ GROUP = 20
 QUIET_PERCENT = 2.0
 """Stolen at most of the processor time of a group that counts as undisturbed."""
 MOST_TIMES = 3
-"""As many samples as were asked for, where the host does not come to rest."""
+"""As many groups as were asked for, where the host does not come to rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,31 +115,29 @@ class Replacements:
 
 
 async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[Replacements]:
-    """One failure at a time, of the operator's pods and of the bench's own in turns, in groups.
+    """One failure at a time, of the operator's pods and of the bench's own in turns, in groups of equal size.
 
-    While the host takes the processor away, both sides take twice as long; so there are further groups for those that
-    were disturbed, up to three times as many in all (see `undisturbed`). The container was killed (137): that is free
-    of charge and waits for nothing.
+    While the host takes the processor away, both sides take longer; so there are further groups for those that were
+    disturbed, up to three times as many in all (see `undisturbed`). The container was killed (137): that is free of
+    charge and waits for nothing.
     """
     spare = await _Spare.made(fleet)
-    victims = [f"{name}-worker-{load.WORKERS - 1}" for name in _spread(load.names(jobs), MOST_TIMES * samples)]
-    groups: list[Replacements] = []
-    for first in range(0, len(victims), GROUP):
-        groups.append(await _replaced(fleet, spare, victims[first : first + GROUP]))
-        quiet = sum(len(one.operator) for one in groups if one.stolen_percent < QUIET_PERCENT)
-        if quiet >= samples:
-            break
-    return groups
+    wanted = _groups(samples)
+    names = _spread(load.names(jobs), MOST_TIMES * wanted * GROUP)
+    victims = (f"{name}-worker-{load.WORKERS - 1}" for name in names)
+    found: list[Replacements] = []
+    while len(found) < MOST_TIMES * wanted and sum(one.stolen_percent < QUIET_PERCENT for one in found) < wanted:
+        found.append(await _replaced(fleet, spare, list(islice(victims, GROUP))))
+    return found
 
 
 def undisturbed(groups: list[Replacements], samples: int) -> list[Replacements]:
     """At least so many samples, in the groups from which the host took least, whatever they took."""
-    kept: list[Replacements] = []
-    for group in sorted(groups, key=lambda one: one.stolen_percent):
-        if sum(len(one.operator) for one in kept) >= samples:
-            break
-        kept.append(group)
-    return kept
+    return sorted(groups, key=lambda one: one.stolen_percent)[: _groups(samples)]
+
+
+def _groups(samples: int) -> int:
+    return math.ceil(samples / GROUP)
 
 
 async def _replaced(fleet: Fleet, spare: _Spare, victims: list[str]) -> Replacements:
@@ -150,10 +149,7 @@ async def _replaced(fleet: Fleet, spare: _Spare, victims: list[str]) -> Replacem
         await asyncio.sleep(PAUSE_SECONDS)
     taken = stolen()
 
-    async def replaced() -> int:
-        return len(list(_latencies(fleet.plane.audit.since(mark), STANDING)))
-
-    await fleet.until(replaced, len(victims), REPLACEMENT_LIMIT, "replacements")
+    await _until_replaced(fleet, mark, len(victims), REPLACEMENT_LIMIT, pause=0.5)
     requests = fleet.plane.audit.since(mark)
     return Replacements(list(_latencies(requests, STANDING)), list(_latencies(requests, SPARE)), taken)
 
@@ -204,11 +200,15 @@ async def churn(fleet: Fleet, jobs: int) -> None:
     mark = fleet.plane.audit.mark()
     await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
 
+    await _until_replaced(fleet, mark, jobs, LIMIT, pause=2.0)
+    await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
+
+
+async def _until_replaced(fleet: Fleet, mark: int, pods: int, limit: float, *, pause: float) -> None:
     async def replaced() -> int:
         return len(list(_latencies(fleet.plane.audit.since(mark), STANDING)))
 
-    await fleet.until(replaced, jobs, LIMIT, "replacements", pause=2.0)
-    await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
+    await fleet.until(replaced, pods, limit, "replacements", pause=pause)
 
 
 async def start(fleet: Fleet, source: Path, attempt: int) -> float:
