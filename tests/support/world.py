@@ -414,5 +414,26 @@ def job(name: str = "train", /, **replicas: Any) -> World:
     )
 
 
+def attempts(world: World) -> dict[str, str]:
+    """Of each pod, by name, as its label says."""
+    return {name: pod["metadata"]["labels"]["dtj.dev/attempt"] for name, pod in world.pods.items()}
+
+
+def worker(policy: str = "OnFailure", replicas: int = 2) -> dict[str, object]:
+    """Replicas of a role, all with that restartPolicy."""
+    return {"replicas": replicas, "restartPolicy": policy}
+
+
+def recovered(world: World) -> World:
+    """Let the incident run its course: waits end, new pods become Ready."""
+    for _ in range(3):
+        world.reap().settle().each(ready()).settle()
+        check = world.decide().plan.next_check
+        if not world.holds("Restarting") or check is None:
+            return world
+        world.later((check - world.now).total_seconds())
+    return world
+
+
 def _text(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -23,28 +23,15 @@ from tests.support.world import (
     job,
     not_ready,
     ready,
+    recovered,
     restarted,
     terminating,
     told,
+    worker,
 )
 
 if TYPE_CHECKING:
     from types import FrameType
-
-
-def worker(policy: str = "OnFailure", replicas: int = 2) -> dict[str, object]:
-    return {"replicas": replicas, "restartPolicy": policy}
-
-
-def recovered(world: World) -> World:
-    """Let the incident run its course: waits end, new pods become Ready."""
-    for _ in range(3):
-        world.reap().settle().each(ready()).settle()
-        check = world.decide().plan.next_check
-        if not world.holds("Restarting") or check is None:
-            return world
-        world.later((check - world.now).total_seconds())
-    return world
 
 
 def test_a_preempted_worker_is_replaced_and_not_charged():
@@ -552,58 +539,6 @@ def test_an_evaluator_under_always_that_ends_with_0_when_it_is_deleted_is_starte
     assert world.status.completed == {}
     assert set(world.pods) == {"train-worker-0", "train-evaluator-0"}
     assert world.restarts_of("evaluator") == 1
-
-
-# Rules
-
-
-def rules(*given: dict[str, Any]) -> dict[str, Any]:
-    return {"failurePolicy": {"rules": list(given)}}
-
-
-def test_a_fail_job_rule_ends_the_job():
-    rule = {"name": "full", "messagePattern": "disk .*full", "action": "FailJob"}
-    world = job(worker=2).spec(**rules(rule)).running()
-    world.pod("worker", 1, failed(1, message="the disk is full")).settle().later(1).settle()
-    assert world.decide().reason("Failed") == "FailedByRule"
-    assert "Failure rule full" in world.status.message
-
-
-def test_an_ignored_failure_is_never_charged():
-    rule = {"exitCodes": {"operator": "In", "values": [3]}, "action": "Ignore"}
-    world = job(worker=worker("Never")).spec(**rules(rule)).running()
-    for _ in range(5):
-        recovered(world.pod("worker", 1, failed(3)).settle().later(1))
-    assert world.status.restarts == Restarts(total=5, charged=0, by_cause={Cause.USER_ERROR: 5})
-    assert not world.status.finished
-
-
-def test_a_rule_that_does_not_count_is_free_with_backoff():
-    rule = {"action": "RestartPod", "countTowardsLimit": False}
-    world = job(worker=2).spec(**rules(rule)).running()
-    recovered(world.pod("worker", 1, failed(1)).settle().later(1))
-    world.pod("worker", 1, failed(1)).settle()
-    assert world.later(1).act().creates == []
-    assert world.later(1).act().creates == ["train-worker-1"]
-    assert world.status.restarts.charged == 0
-
-
-def test_a_rule_that_counts_charges_a_disruption_too():
-    rule = {"reasons": ["Evicted"], "action": "RestartJob"}
-    world = job(worker=2).spec(**rules(rule)).running().pod("worker", 1, evicted()).settle().later(1)
-    assert world.act().deletes == ["train-worker-0", "train-worker-1"]
-    assert world.status.restarts.charged == 1
-
-
-def test_the_first_matching_rule_wins_and_roles_restrict_it():
-    given = rules(
-        {"roles": ["ps"], "action": "FailJob"},
-        {"exitCodes": {"operator": "NotIn", "values": [1]}, "action": "FailJob"},
-        {"action": "Ignore"},
-    )
-    world = job(worker=2).spec(**given).running().pod("worker", 1, failed(1)).settle().later(1).settle()
-    assert world.status.phase == "Restarting"
-    assert world.status.restarts.charged == 0
 
 
 def test_a_clock_that_was_set_back_keeps_no_evaluator_waiting():

@@ -1,4 +1,4 @@
-"""From creation to the end: success, clean-up, suspension, deadlines, scaling, obstacles."""
+"""From creation to the end: success, clean-up, deadlines, obstacles."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.api.names import Cause, Role
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from dtj_operator.domain.snapshot import TroubleKind
 from dtj_operator.kube import wire
 from tests.support.world import (
     NOW,
-    World,
+    attempts,
     done,
     evicted,
     failed,
@@ -26,11 +25,6 @@ from tests.support.world import (
     told,
     unschedulable,
 )
-
-
-def attempts(world: World) -> dict[str, str]:
-    return {name: pod["metadata"]["labels"]["dtj.dev/attempt"] for name, pod in world.pods.items()}
-
 
 # Creation
 
@@ -377,172 +371,6 @@ def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
     assert world.decide().plan.next_check == created + timedelta(seconds=10)
 
 
-# Suspension
-
-
-def test_suspended_at_creation_creates_nothing():
-    world = job(worker=2).spec(suspend=True)
-    outcome = world.act()
-    assert outcome.plan.actions == ()
-    assert outcome.status.start_time is None
-    assert outcome.true() == {"Created", "Suspended"}
-    assert outcome.status.phase == "Suspended"
-
-
-def test_suspending_removes_pods_and_service_and_resuming_makes_them_again():
-    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().later(1).settle().each(ready()).settle()
-    charged = world.status.restarts.charged
-    outcome = world.spec(suspend=True).act()
-    assert outcome.deletes == ["train-worker-0", "train-worker-1"]
-    assert outcome.has(DeleteService)
-    assert outcome.status.start_time is None
-    assert outcome.reason("Suspended") == "Suspended"
-    assert world.status.restarts.charged == charged == 1
-    world.later(5).spec(suspend=False).act()
-    assert world.decide().creates == []
-    world.reap().settle()
-    assert world.decide().reason("Suspended") == "Resumed"
-    assert set(attempts(world).values()) == {"2"}
-    assert world.status.start_time == world.now
-    assert world.status.restarts.total == 1
-    world.each(ready()).settle()
-    assert len(world.seen("Started")) == 2
-
-
-def test_a_spec_edited_while_suspended_is_what_the_resume_starts():
-    world = job(worker=2).running().spec(suspend=True).settle().reap()
-    world.spec(suspend=False, clusterDomain="example.org").scale(3).settle()
-    assert len(world.pods) == 3
-    assert not world.holds("Invalid")
-
-
-def test_success_seen_together_with_suspension_is_success():
-    world = job(worker=1).running().pod("worker", 0, done()).spec(suspend=True).settle()
-    assert world.status.phase == "Succeeded"
-
-
-def test_a_pod_that_ends_with_0_because_a_suspension_stops_it_is_not_done():
-    world = job(worker=2).running().spec(suspend=True).settle()
-    world.pod("worker", 0, done()).pod("worker", 1, done()).settle()
-    assert world.status.completed == {}
-    world.spec(suspend=False).settle().reap().settle()
-    assert world.status.phase != "Succeeded"
-    assert attempts(world) == {"train-worker-0": "1", "train-worker-1": "1"}
-
-
-def test_a_pod_that_had_ended_with_0_before_the_suspension_is_done():
-    world = job(worker=2).running().pod("worker", 1, done()).spec(suspend=True).settle().reap()
-    assert world.status.completed == {Role.WORKER: (1,)}
-    world.spec(suspend=False).settle()
-    assert attempts(world)["train-worker-1"] == "0"
-
-
-def test_a_suspended_job_whose_new_size_is_done_has_succeeded_and_is_not_suspended():
-    world = job(worker=2).spec(successPolicy={"type": "AllWorkers"}).running().pod("worker", 0, done()).settle()
-    world.spec(suspend=True).settle().reap().settle()
-    assert world.decide().true() == {"Created", "Suspended"}
-    world.scale(1).settle()
-    assert world.decide().true() == {"Created", "Succeeded"}
-
-
-def test_suspend_holds_the_ttl_of_a_finished_job_and_nothing_else():
-    world = job(worker=1).spec(ttlSecondsAfterFinished=5).running().pod("worker", 0, done()).settle()
-    world.spec(suspend=True).settle().later(60).settle()
-    assert (world.status.phase, world.job_deleted) == ("Succeeded", False)
-    assert world.spec(suspend=False).settle().job_deleted
-
-
-# Scaling
-
-
-def test_scaling_a_synchronous_job_is_a_planned_restart():
-    world = job(worker=2).running().scale(3)
-    outcome = world.act()
-    assert outcome.deletes == ["train-worker-0", "train-worker-1"]
-    assert outcome.creates == ["train-worker-2"]
-    assert outcome.events == ["Scaled"]
-    assert outcome.status.restarts.total == 1
-    assert outcome.status.restarts.charged == 0
-    assert outcome.status.restarts.by_cause == {Cause.SCALED: 1}
-    assert outcome.restarts_of("worker") == 0
-    world.reap().settle()
-    assert set(attempts(world).values()) == {"1"}
-    world.each(ready()).settle()
-    assert world.holds("Running")
-
-
-def test_a_new_size_waits_for_the_backoff_of_an_incident_and_is_taken_over_with_its_restart():
-    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().scale(3)
-    waiting = world.act()
-    assert (waiting.creates, waiting.deletes) == ([], [])
-    assert waiting.status.attempt == 0
-    outcome = world.later(1).act()
-    assert outcome.deletes == ["train-worker-0", "train-worker-1"]
-    world.reap().settle()
-    assert set(attempts(world).values()) == {"2"}
-    assert world.status.restarts.by_cause == {Cause.USER_ERROR: 1, Cause.SCALED: 1}
-
-
-def test_scaling_down_removes_the_highest_indexes():
-    world = job(worker=4, chief=1).spec(strategy={"type": "None"}).running().scale(2)
-    assert world.act().deletes == ["train-worker-3", "train-worker-2"]
-    assert world.status.attempt == 1
-    assert world.status.restarts.total == 0
-
-
-def test_scaling_parameter_server_workers_restarts_only_the_chief():
-    world = job(chief=1, worker=2, ps=1).running().scale(3)
-    outcome = world.act()
-    assert outcome.deletes == ["train-chief-0"]
-    assert outcome.creates == ["train-worker-2"]
-    assert outcome.status.restarts.by_cause == {Cause.SCALED: 1}
-    world.reap().settle()
-    assert attempts(world) == {
-        "train-chief-0": "1",
-        "train-worker-0": "0",
-        "train-worker-1": "0",
-        "train-worker-2": "1",
-        "train-ps-0": "0",
-    }
-
-
-def test_zero_replicas_have_no_pods_and_never_succeed():
-    world = job(worker=0).settle()
-    assert not world.pods
-    assert world.decide().reason("Running") == "NoReplicas"
-    assert not world.status.finished
-    world.scale(1).settle()
-    assert set(world.pods) == {"train-worker-0"}
-
-
-def test_a_job_that_is_scaled_to_nothing_restarts_no_more_and_its_time_at_rest_is_no_recovery():
-    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().later(1).settle()
-    assert world.holds("Restarting")
-    world.scale(0).settle().reap().settle()
-    assert not world.holds("Restarting")
-    world.later(3600).scale(2).settle().each(ready()).settle()
-    assert world.status.phase == "Running"
-    assert world.seen("Recovered") == []
-
-
-def test_scaling_below_a_completed_index_forgets_nothing():
-    world = job(worker=3).spec(strategy={"type": "None"}).running().pod("worker", 2, done()).settle()
-    world.scale(1).settle().reap().scale(3).settle()
-    assert "train-worker-1" in world.pods
-    assert world.status.completed == {"worker": (2,)}
-    assert attempts(world)["train-worker-1"] == "2"
-    assert "train-worker-2" in world.pods
-
-
-def test_the_strategy_is_chosen_anew_when_the_number_of_workers_changes():
-    world = job(worker=1).running()
-    assert world.status.strategy
-    assert world.status.strategy.type == "OneDevice"
-    world.scale(2).settle()
-    assert world.status.strategy.type == "MultiWorkerMirrored"
-    assert attempts(world.reap().settle())["train-worker-0"] == "1"
-
-
 # Obstacles
 
 
@@ -627,14 +455,6 @@ def test_progress_is_written_at_most_every_thirty_seconds():
     assert passing(2).status.progress.step == 1
     world.later(1)
     assert passing(3).status.progress.step == 3
-
-
-def test_a_resume_waits_for_pods_that_still_terminate():
-    world = job(worker=2).running().spec(suspend=True).settle().later(0.5).spec(suspend=False).settle()
-    assert set(attempts(world).values()) == {"0"}
-    world.reap().settle()
-    assert set(attempts(world).values()) == {"1"}
-    assert world.status.restarts.total == 0
 
 
 def test_told_reasons_reach_people():

@@ -1,0 +1,58 @@
+"""Failure rules: before restartPolicy, the first that matches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dtj_operator.api.names import Cause
+from dtj_operator.api.status import Restarts
+from tests.support.world import evicted, failed, job, recovered, worker
+
+
+def rules(*given: dict[str, Any]) -> dict[str, Any]:
+    return {"failurePolicy": {"rules": list(given)}}
+
+
+def test_a_fail_job_rule_ends_the_job():
+    rule = {"name": "full", "messagePattern": "disk .*full", "action": "FailJob"}
+    world = job(worker=2).spec(**rules(rule)).running()
+    world.pod("worker", 1, failed(1, message="the disk is full")).settle().later(1).settle()
+    assert world.decide().reason("Failed") == "FailedByRule"
+    assert "Failure rule full" in world.status.message
+
+
+def test_an_ignored_failure_is_never_charged():
+    rule = {"exitCodes": {"operator": "In", "values": [3]}, "action": "Ignore"}
+    world = job(worker=worker("Never")).spec(**rules(rule)).running()
+    for _ in range(5):
+        recovered(world.pod("worker", 1, failed(3)).settle().later(1))
+    assert world.status.restarts == Restarts(total=5, charged=0, by_cause={Cause.USER_ERROR: 5})
+    assert not world.status.finished
+
+
+def test_a_rule_that_does_not_count_is_free_with_backoff():
+    rule = {"action": "RestartPod", "countTowardsLimit": False}
+    world = job(worker=2).spec(**rules(rule)).running()
+    recovered(world.pod("worker", 1, failed(1)).settle().later(1))
+    world.pod("worker", 1, failed(1)).settle()
+    assert world.later(1).act().creates == []
+    assert world.later(1).act().creates == ["train-worker-1"]
+    assert world.status.restarts.charged == 0
+
+
+def test_a_rule_that_counts_charges_a_disruption_too():
+    rule = {"reasons": ["Evicted"], "action": "RestartJob"}
+    world = job(worker=2).spec(**rules(rule)).running().pod("worker", 1, evicted()).settle().later(1)
+    assert world.act().deletes == ["train-worker-0", "train-worker-1"]
+    assert world.status.restarts.charged == 1
+
+
+def test_the_first_matching_rule_wins_and_roles_restrict_it():
+    given = rules(
+        {"roles": ["ps"], "action": "FailJob"},
+        {"exitCodes": {"operator": "NotIn", "values": [1]}, "action": "FailJob"},
+        {"action": "Ignore"},
+    )
+    world = job(worker=2).spec(**given).running().pod("worker", 1, failed(1)).settle().later(1).settle()
+    assert world.status.phase == "Restarting"
+    assert world.status.restarts.charged == 0
