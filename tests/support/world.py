@@ -115,6 +115,11 @@ def unschedulable(message: str) -> Change:
     return {"phase": "Pending", "conditions": [condition], "node": ""}
 
 
+def ended_beside(name: str, exit_code: int) -> Change:
+    """A pod whose main container runs, and another one has ended."""
+    return {**not_ready(), "beside": {"name": name, "state": {"terminated": {"exitCode": exit_code}}}}
+
+
 def terminating() -> Change:
     """A pod with a deletionTimestamp."""
     return {"deleted": True}
@@ -390,6 +395,8 @@ class World:
             container["lastState"] = {"terminated": change["last"]}
         if len(container) > 1:
             status["containerStatuses"] = [container]
+        if "beside" in change:
+            status["containerStatuses"] = [container, change["beside"]]
 
 
 def job(name: str = "train", /, **replicas: Any) -> World:

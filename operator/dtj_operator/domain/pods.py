@@ -12,7 +12,7 @@ from dtj_operator.domain.snapshot import TERMINAL, Container, Pod, Service, Term
 from dtj_operator.domain.testimony import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = -1
@@ -31,6 +31,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
     scheduled = conditions.get("PodScheduled") or {}
     disruption = conditions.get("DisruptionTarget") or {}
     stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    containers = tuple(_containers(meta, spec, status))
     return Pod(
         name=meta["name"],
         uid=meta.get("uid", ""),
@@ -41,7 +42,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         attempt=_number(labels.get(LABEL_ATTEMPT)),
         created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
         deleted_at=parse_time(meta.get("deletionTimestamp")),
-        phase=intern(_phase(spec, status)),
+        phase=intern(_phase(spec, status, containers)),
         over=status.get("phase") in TERMINAL,
         finalizers=bool(meta.get("finalizers")),
         reason=status.get("reason") or "",
@@ -54,11 +55,7 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
         disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
         not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
         not_ready_since=parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "False" else None,
-        containers=tuple(
-            _container(one)
-            for group in ("initContainerStatuses", "containerStatuses")
-            for one in status.get(group) or ()
-        ),
+        containers=containers,
     )
 
 
@@ -80,7 +77,7 @@ def _controller(references: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def _phase(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+def _phase(spec: Mapping[str, Any], status: Mapping[str, Any], containers: Iterable[Container]) -> str:
     """The pod's phase; terminal already when all its containers have ended for good.
 
     A kubelet first reports that the last container has ended, and only later, in a second update,
@@ -89,23 +86,49 @@ def _phase(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     phase = str(status.get("phase") or "Pending")
     if phase != "Running" or spec.get("restartPolicy") != "Never":
         return phase
-    ends = [_terminated((one.get("state") or {}).get("terminated")) for one in status.get("containerStatuses") or ()]
+    ends = [one.terminated for one in containers if not one.init]
     if not ends or None in ends:
         return phase
     return "Failed" if any(end.exit_code for end in ends if end) else "Succeeded"
 
 
-def _container(raw: Mapping[str, Any]) -> Container:
+def _containers(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Container]:
+    goes_on = status.get("phase") == "Running" and not meta.get("deletionTimestamp")
+    own = {one["name"]: one for one in spec.get("containers") or () if goes_on and one.get("restartPolicy")}
+    for raw in status.get("initContainerStatuses") or ():
+        yield _container(raw, {}, init=True)
+    for raw in status.get("containerStatuses") or ():
+        yield _container(raw, own.get(raw.get("name"), {}), init=False)
+
+
+def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) -> Container:
+    """`own`: what the template says of this container, where it has a restartPolicy of its own."""
     state = raw.get("state") or {}
     waiting = state.get("waiting") or {}
+    end, last = _terminated(state.get("terminated")), _terminated((raw.get("lastState") or {}).get("terminated"))
+    if end and end.exit_code and _restarts(own, end.exit_code):
+        end, last = None, end
     return Container(
         name=intern(raw.get("name", "")),
+        init=init,
         restart_count=int(raw.get("restartCount") or 0),
         waiting_reason=waiting.get("reason") or "",
         waiting_message=waiting.get("message") or "",
-        terminated=_terminated(state.get("terminated")),
-        last_terminated=_terminated((raw.get("lastState") or {}).get("terminated")),
+        terminated=end,
+        last_terminated=last,
     )
+
+
+def _restarts(own: Mapping[str, Any], exit_code: int) -> bool:
+    """Whether the kubelet restarts a container that failed for its own restartPolicy, whatever that of its pod is
+    (KEP-5307). It says that the container has ended all the same, until it runs again.
+    """
+    for rule in own.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (exit_code in (codes.get("values") or ())) is (codes.get("operator") == "In"):
+            return True
+    policy = own.get("restartPolicy")
+    return policy in {"Always", "OnFailure"}
 
 
 def _terminated(raw: Mapping[str, Any] | None) -> Terminated | None:

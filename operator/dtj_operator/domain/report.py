@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import ConditionType, Phase, Reason, Role
+from dtj_operator.api.names import ConditionType, Phase, Reason, RestartPolicy, Role
 from dtj_operator.api.status import ReplicaStatus
 from dtj_operator.domain.acceptance import without_checkpoints
 from dtj_operator.domain.failure import ended
@@ -110,19 +110,35 @@ def _why_not(draft: Draft) -> tuple[Reason, str]:
     found = obstacle(draft)
     if found:
         return found.reason, found.sentence
-    waited = _waited_for(draft)
-    if draft.holds(ConditionType.RESTARTING):
-        return Reason.RESTARTING, f"Recovering; waits for {waited}."
-    if draft.started:
-        return Reason.NOT_READY, f"Waits for {waited} to be ready again."
-    return Reason.STARTING, f"Waits for {waited} to be ready."
-
-
-def _waited_for(draft: Draft) -> str:
     down = [s for s in draft.wanted if s.role is not Role.EVALUATOR and not is_up(draft, s)]
+    waited, more = _names(draft, down), _ended_beside(draft, down)
+    if draft.holds(ConditionType.RESTARTING):
+        return Reason.RESTARTING, f"Recovering; waits for {waited}.{more}"
+    if draft.started:
+        return Reason.NOT_READY, f"Waits for {waited} to be ready again.{more}"
+    return Reason.STARTING, f"Waits for {waited} to be ready.{more}"
+
+
+def _names(draft: Draft, down: list[Slot]) -> str:
     names = ", ".join(draft.pod_name(slot) for slot in down[:NAMED])
     more = len(down) - NAMED
     return f"{names} and {more} more" if more > 0 else names or "its pods"
+
+
+def _ended_beside(draft: Draft, down: list[Slot]) -> str:
+    """A sentence about a container that has ended beside a main one that runs, or nothing."""
+    for slot in down:
+        pod = draft.current(slot)
+        if pod is None or pod.phase != "Running" or draft.restart_policy(slot) is RestartPolicy.ALWAYS:
+            continue
+        for one in pod.containers:
+            if one.terminated and not one.init and ended(pod, draft.main(slot)) is None:
+                told = f" Container {one.name} of {pod.name} has ended (exit code {one.terminated.exit_code})"
+                return (
+                    f"{told}, and a pod is ready only while all its containers run; "
+                    "make it an init container, or keep it running."
+                )
+    return ""
 
 
 def _same_subject(old: str, new: str) -> bool:

@@ -36,10 +36,13 @@ class Container:
     """The state of one container of a pod."""
 
     name: str
+    init: bool
+    """Whether it runs before the others, or was begun before them."""
     restart_count: int
     waiting_reason: str
     waiting_message: str
     terminated: Terminated | None
+    """How it ended; None where it failed and the kubelet restarts it for its own restartPolicy."""
     last_terminated: Terminated | None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,8 +15,10 @@ from dtj_operator.domain.plan import DeletePod
 from dtj_operator.domain.progress import read_progress
 from dtj_operator.domain.snapshot import TroubleKind
 from tests.support.world import (
+    IMAGE,
     Change,
     World,
+    attempts,
     done,
     evicted,
     failed,
@@ -25,6 +27,7 @@ from tests.support.world import (
     ready,
     recovered,
     restarted,
+    template,
     terminating,
     told,
     worker,
@@ -514,6 +517,56 @@ def test_job_scope_recreates_every_unfinished_chief_worker_and_ps():
 def test_role_scope_recreates_the_role():
     world = job(chief=1, worker=2, ps=1).spec(failurePolicy={"restartScope": "Role"}).running()
     assert world.pod("worker", 1, evicted()).act().deletes == ["train-worker-0", "train-worker-1"]
+
+
+# A restartPolicy of the main container's own
+
+
+def on_exit_codes(operator: str, *codes: int) -> dict[str, Any]:
+    rule = {"action": "Restart", "exitCodes": {"operator": operator, "values": list(codes)}}
+    return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
+
+
+def with_own(**own: Any) -> World:
+    main = {"name": "tensorflow", "image": IMAGE, **own}
+    return job(worker={"replicas": 2, "template": template(containers=[main])}).running()
+
+
+RESTARTED = [
+    ({"restartPolicy": "Always"}, 1),
+    ({"restartPolicy": "OnFailure"}, 1),
+    (on_exit_codes("In", 7), 7),
+    (on_exit_codes("NotIn", 7), 1),
+]
+
+
+@pytest.mark.parametrize(("own", "exit_code"), RESTARTED)
+def test_a_container_that_the_kubelet_restarts_for_its_own_restart_policy_has_not_failed(
+    own: dict[str, Any], exit_code: int
+):
+    world = with_own(**own).pod("worker", 1, failed(exit_code), {"phase": "Running"}).settle()
+    assert not world.holds("Restarting")
+    recovered(world)
+    assert attempts(world) == {"train-worker-0": "0", "train-worker-1": "0"}
+
+
+@pytest.mark.parametrize(
+    ("own", "exit_code"),
+    [({"restartPolicy": "Never"}, 1), (on_exit_codes("In", 7), 1), (on_exit_codes("NotIn", 7), 7)],
+)
+def test_a_container_that_its_own_restart_policy_lets_end_has_failed(own: dict[str, Any], exit_code: int):
+    world = with_own(**own).pod("worker", 1, failed(exit_code), {"phase": "Running"}).settle()
+    assert world.holds("Restarting")
+
+
+@pytest.mark.parametrize(("own", "exit_code"), RESTARTED)
+def test_the_end_of_a_pod_is_one_whatever_restart_policy_its_container_has(own: dict[str, Any], exit_code: int):
+    assert with_own(**own).pod("worker", 1, failed(exit_code)).settle().holds("Restarting")
+
+
+def test_a_container_that_is_done_is_not_waited_for_though_the_kubelet_starts_it_once_more():
+    world = with_own(restartPolicy="Always").each(done(), {"phase": "Running"}).settle()
+    assert world.holds("Succeeded")
 
 
 # Evaluators

@@ -14,6 +14,7 @@ from tests.support.world import (
     NOW,
     attempts,
     done,
+    ended_beside,
     evicted,
     failed,
     job,
@@ -24,6 +25,7 @@ from tests.support.world import (
     terminating,
     told,
     unschedulable,
+    worker,
 )
 
 # Creation
@@ -381,6 +383,26 @@ def test_image_pull_errors_show_on_the_job_and_do_not_flap():
     writes = world.writes
     world.pod("worker", 0, pending("ImagePullBackOff", "Back-off pulling image")).settle()
     assert world.writes == writes
+
+
+ENDED_BESIDE = (
+    "Container log of train-worker-1 has ended (exit code {}), and a pod is ready only while all its containers run; "
+    "make it an init container, or keep it running."
+)
+
+
+def test_a_container_that_ends_beside_the_main_one_is_named_before_the_job_runs_and_after():
+    world = job(worker=2).settle().each(ready()).pod("worker", 1, ended_beside("log", 0)).settle()
+    assert world.status.message == f"Waits for train-worker-1 to be ready. {ENDED_BESIDE.format(0)}"
+    world.each(ready()).settle().pod("worker", 1, ended_beside("log", 3)).settle()
+    assert world.status.message == f"Waits for train-worker-1 to be ready again. {ENDED_BESIDE.format(3)}"
+    assert world.decide().plan.actions == ()
+
+
+def test_a_container_that_the_kubelet_restarts_beside_the_main_one_is_not_named():
+    world = job(chief=1, worker=1, ps=worker("Always", 1)).running()
+    world.pod("ps", 0, ended_beside("log", 3)).settle()
+    assert world.status.message == "Waits for train-ps-0 to be ready again."
 
 
 def test_unschedulable_pods_show_on_the_job():
