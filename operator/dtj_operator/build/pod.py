@@ -117,9 +117,8 @@ def _mount_checkpoints(job: Job, spec: dict[str, Any], main: dict[str, Any]) -> 
         return
     if any((mount.get("mountPath") or "").rstrip("/") == directory.rstrip("/") for mount in mounts):
         return
-    volumes = [v for v in spec.get("volumes") or [] if v.get("name") != CHECKPOINT_VOLUME]
-    spec["volumes"] = [
-        *volumes,
-        {"name": CHECKPOINT_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
-    ]
-    main["volumeMounts"] = [*mounts, {"name": CHECKPOINT_VOLUME, "mountPath": directory}]
+    volumes, name = spec.get("volumes") or [], CHECKPOINT_VOLUME
+    while any(volume.get("name") == name for volume in volumes):  # the template's own
+        name += "-2"
+    spec["volumes"] = [*volumes, {"name": name, "persistentVolumeClaim": {"claimName": claim}}]
+    main["volumeMounts"] = [*mounts, {"name": name, "mountPath": directory}]

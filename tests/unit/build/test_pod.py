@@ -179,6 +179,17 @@ def test_the_claim_is_mounted_once():
     assert plain["spec"]["volumes"] == [{"name": "dtj-checkpoint", "persistentVolumeClaim": {"claimName": "claim"}}]
 
 
+def test_a_volume_of_the_template_keeps_its_name_and_its_place():
+    given = template(volumes=[{"name": "dtj-checkpoint", "emptyDir": {}}])
+    given["spec"]["containers"][0]["volumeMounts"] = [{"name": "dtj-checkpoint", "mountPath": "/scratch"}]
+    built = pod(job(worker={"template": given}).spec(checkpoint={"persistentVolumeClaim": "claim"}))
+    own, claim = built["spec"]["volumes"]
+    assert own == {"name": "dtj-checkpoint", "emptyDir": {}}
+    assert claim["persistentVolumeClaim"] == {"claimName": "claim"}
+    places = {mount["name"]: mount["mountPath"] for mount in main(built)["volumeMounts"]}
+    assert places == {"dtj-checkpoint": "/scratch", claim["name"]: "/checkpoints"}
+
+
 def test_the_termination_message_falls_back_to_the_logs_unless_the_user_says_else():
     assert main(pod(job(worker=1)))["terminationMessagePolicy"] == "FallbackToLogsOnError"
     given = template()
