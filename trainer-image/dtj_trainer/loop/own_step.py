@@ -138,11 +138,15 @@ def _seeds(objects: Mapping[str, Any]) -> list[Any]:
     return list({id(counter): counter for layer in _layers(objects) for counter in counters(layer)}.values())
 
 
-def _scalars(values: Any, what: str) -> Mapping[str, Any]:
-    values = {} if values is None else values
-    if not isinstance(values, Mapping):
-        raise UserError(f"the {what} returned {type(values).__name__}; it has to return a dict of scalars")
+def _scalars(returned: Any, what: str) -> Mapping[str, Any]:
+    """As tensors of this replica: a number that is none would be taken for one of all replicas."""
+    import tensorflow as tf
+
+    returned = {} if returned is None else returned
+    if not isinstance(returned, Mapping):
+        raise UserError(f"the {what} returned {type(returned).__name__}; it has to return a dict of scalars")
+    values = {name: tf.convert_to_tensor(value) for name, value in returned.items()}
     for name, value in values.items():
-        if getattr(getattr(value, "shape", None), "rank", 0):
+        if value.shape.rank:
             raise UserError(f"the {what} returned {name!r} of shape {tuple(value.shape)}; reduce it to a scalar")
     return values
