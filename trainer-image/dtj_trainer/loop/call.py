@@ -35,7 +35,7 @@ class Called:
     """What a call of n steps brought, over all processes."""
 
     means: Mapping[str, float]
-    """Mean over the steps and replicas, by name."""
+    """Mean over the examples of the steps, by name."""
     examples: int
     wait_seconds: float
     """Time that a process waited for data, on average."""
@@ -103,7 +103,7 @@ class Call:
         sums, rest = values[: len(names)], values[len(names) + extra :]
         bad = int(rest[-1])
         return Called(
-            means={name: value / steps for name, value in zip(names, sums, strict=True)},
+            means={name: value / rest[0] for name, value in zip(names, sums, strict=True)},
             examples=round(rest[0]),
             wait_seconds=rest[1] / self._session.workers,
             bad_step=None if bad < 0 else bad,
@@ -147,14 +147,18 @@ class Call:
             with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
                 return batches, tf.timestamp() - before
 
-        def count(batches: Any) -> Any:
+        def count(batches: Any) -> list[Any]:
+            """Examples of one update on each replica of this process."""
             firsts = [strategy.experimental_local_results(tf.nest.flatten(batch)[0]) for batch in batches]
-            return tf.add_n([tf.shape(part, out_type=tf.int64)[0] for parts in firsts for part in parts])
+            return [
+                tf.add_n([tf.shape(part, out_type=tf.int64)[0] for part in parts])
+                for parts in zip(*firsts, strict=True)
+            ]
 
-        def total(value: Any) -> Any:
-            """This process's share of the mean over all replicas."""
-            parts = strategy.experimental_local_results(value)
-            return tf.cast(tf.add_n([tf.cast(part, tf.float32) for part in parts]), tf.float64) / session.replicas
+        def total(value: Any, counts: list[Any]) -> Any:
+            """The sum over this process's examples of what is a mean on each replica."""
+            parts = zip(strategy.experimental_local_results(value), counts, strict=True)
+            return tf.add_n([tf.math.multiply_no_nan(tf.cast(p, tf.float64), tf.cast(n, tf.float64)) for p, n in parts])
 
         @tf.function(
             input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([len(Ballot().values())], tf.float64)],
@@ -167,13 +171,14 @@ class Call:
             def body(done: Any, sums: Any, examples: Any, wait: Any, bad: Any) -> Any:
                 batches, seconds = read()
                 scalars, extra = strategy.run(self._step, args=(batches,))
-                new = [total(scalars[name]) for name in names]
+                counts = count(batches)
+                new = [total(scalars[name], counts) for name in names]
                 if "loss" in names:
                     worse = (bad < 0) & ~tf.math.is_finite(new[names.index("loss")])
                     bad = tf.where(worse, done, bad)
                 if names or extra:
                     sums = sums + tf.concat([tf.stack(new) if names else [], *map(self._added, extra)], 0)
-                return done + 1, sums, examples + count(batches), wait + seconds, bad
+                return done + 1, sums, examples + tf.add_n(counts), wait + seconds, bad
 
             zero = tf.constant(0, tf.int64)
             start = (

@@ -64,7 +64,7 @@ class Closures:
         losses = scalars[:, self._names.index("loss")] if "loss" in self._names else scalars[:, :0]
         bad = np.flatnonzero(~np.isfinite(losses))
         return Called(
-            means=dict(zip(self._names, map(float, scalars.mean(0)), strict=True)),
+            means=dict(zip(self._names, map(float, np.average(scalars, 0, weights=rest[:, 0])), strict=True)),
             examples=round(float(rest[:, 0].sum())),
             wait_seconds=waited + float(rest[:, 1].sum()) / self.parallel,
             bad_step=int(bad[0]) if len(bad) else None,

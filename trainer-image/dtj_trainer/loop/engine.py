@@ -198,8 +198,8 @@ class _Run:
         self.pace.learn(called.ballot.seconds_per_step / self.session.workers if told else self.seconds_per_step)
         self._check_finite(before.step, called)
         for name, value in called.means.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value * steps
-        self.summed += steps
+            self.sums[name] = self.sums.get(name, 0.0) + value * called.examples
+        self.summed += called.examples
         self._report(steps, seconds, called)
 
     def _report(self, steps: int, seconds: float, called: Called) -> None:

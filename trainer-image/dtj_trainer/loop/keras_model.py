@@ -125,7 +125,8 @@ class KerasModel:
             present = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, present)
         if self.clip_norm is not None:
             limit = self.model.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))  # as gradients are now
-            present, _ = tf.clip_by_global_norm(present, limit)
+            norm = tf.linalg.global_norm([_each_row_once(tf, gradient) for gradient in present])
+            present, _ = tf.clip_by_global_norm(present, limit, use_norm=norm)
         reduced = iter(present)
         whole = [None if g is None else next(reduced) for g in gradients]
         if self._share != 1.0:
@@ -479,7 +480,18 @@ def _overrides(model: Any, method: str) -> bool:
 def _add(tf: Any, a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
+    if isinstance(a, tf.IndexedSlices) and isinstance(b, tf.IndexedSlices):  # as of one larger batch
+        values, indices = tf.concat([a.values, b.values], 0), tf.concat([a.indices, b.indices], 0)
+        return tf.IndexedSlices(values, indices, a.dense_shape)
     return tf.convert_to_tensor(a) + tf.convert_to_tensor(b)
+
+
+def _each_row_once(tf: Any, gradient: Any) -> Any:
+    """The gradient's numbers. Of an embedding it has a row for each use, and those of one entry count together."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    entries, places = tf.unique(gradient.indices)
+    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(entries))
 
 
 def _scale(tf: Any, gradient: Any, factor: float) -> Any:

@@ -22,7 +22,7 @@ class Position:
     owes_end: bool = False
     """The epoch that ends here is neither validated nor told to callbacks: all were asked to leave before that."""
     sums: Mapping[str, float] = field(default_factory=dict)
-    """What the last `summed` steps have returned, of which no mean is told yet."""
+    """Sums over the last `summed` examples, of which no mean is told yet."""
     summed: int = 0
 
 

@@ -1,0 +1,33 @@
+"""What Keras' own fit trains on one device, dtj.fit trains too, and tells the same of it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer.loop import launch
+
+pytestmark = pytest.mark.trainer
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    return launch.run("as_keras.py").said
+
+
+def assert_equal(ours: dict[str, Any], kerass: dict[str, Any]) -> None:
+    np.testing.assert_allclose(ours["weights"], kerass["weights"], rtol=1e-4, atol=1e-6)
+    assert ours["metrics"] == pytest.approx(kerass["metrics"], rel=1e-4)
+
+
+def test_the_loss_of_an_epoch_is_that_of_its_examples_also_where_batches_differ_in_size(told):
+    assert_equal(*told["uneven"])
+    assert told["uneven"][0]["metrics"]["loss"] == pytest.approx(told["uneven"][0]["metrics"]["mse"], rel=1e-5)
+
+
+def test_an_embedding_learns_from_accumulated_batches_what_it_learns_from_one_of_their_size(told):
+    assert_equal(*told["accumulated"])
+
+
+def test_uses_of_one_entry_of_an_embedding_are_clipped_together(told):
+    assert told["clipped"] == pytest.approx([0.1, 0.1], rel=1e-4)
