@@ -77,7 +77,7 @@ def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
 def _root(draft: Draft, slot: Slot, pod: Pod, container: Container) -> Root:
     root = root_of(draft, slot, describe(pod, container.last_terminated, node_lost=False))
     if root.exit_code == 0:
-        return root.model_copy(update={"standing": str(Standing.PROVEN)})
+        return root.model_copy(update={"standing": str(Standing.PROVEN), "rule": None})
     return root
 
 

@@ -13,7 +13,7 @@ from dtj_operator.api.names import Reason, RestartPolicy, RuleAction
 from dtj_operator.api.status import LastIncident
 from dtj_operator.build.names import pod_name
 from dtj_operator.domain.exits import ExitVerdict, exit_verdict
-from dtj_operator.domain.failure import Standing
+from dtj_operator.domain.failure import Standing, succeeded
 from dtj_operator.domain.progress import highest_step
 from dtj_operator.domain.slots import Slot
 
@@ -133,7 +133,7 @@ def _ending(
         if rule.action is RuleAction.FAIL_JOB:
             name = rule.name or f"rules[{root.rule}]"
             return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
-    elif not root.evidence and root.exit_code != 0 and (never := _under_never(draft, root, failed)):
+    elif not root.evidence and (never := _under_never(draft, root, failed)):
         return Reason.RESTART_POLICY_NEVER, f"{draft.pod_name(never)} failed under restartPolicy Never: {told}"
     elif _permanent(draft, root):
         return (
@@ -150,8 +150,20 @@ def _ending(
 
 def _under_never(draft: Draft, root: Root, failed: set[Slot]) -> Slot | None:
     """The failed slot that may not be restarted: the root cause's own, else the first that fell with it."""
-    never = [slot for slot in failed if draft.restart_policy(slot) is RestartPolicy.NEVER]
+    never = [
+        slot
+        for slot in failed
+        if draft.restart_policy(slot) is RestartPolicy.NEVER and not _ended_with_0(draft, root, slot)
+    ]
     return min(never, key=lambda slot: (slot != (root.role, root.index), slot), default=None)
+
+
+def _ended_with_0(draft: Draft, root: Root, slot: Slot) -> bool:
+    """Whether a pod that should go on serving has ended well, which is no failure of its container."""
+    if slot == (root.role, root.index):
+        return root.exit_code == 0
+    pod = draft.current(slot)
+    return pod is not None and succeeded(pod, draft.main(slot))
 
 
 def _permanent(draft: Draft, root: Root) -> bool:

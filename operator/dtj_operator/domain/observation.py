@@ -14,6 +14,7 @@ from dtj_operator.domain.slots import SlotRecord
 
 if TYPE_CHECKING:
     from dtj_operator.domain.draft import Draft
+    from dtj_operator.domain.slots import Slot
 
 
 def observed(draft: Draft) -> None:
@@ -34,6 +35,7 @@ def observed(draft: Draft) -> None:
             and not draft.serves(slot)
             and succeeded(pod, draft.main(slot))
             and not (draft.finished and pod.deleted_at)
+            and not _fallen(draft, slot)
             and draft.restart_policy(slot) is not RestartPolicy.ALWAYS
         ):
             draft.completed.add(slot)
@@ -45,6 +47,14 @@ def observed(draft: Draft) -> None:
         if created:
             # The API server's clock, which may be ahead of ours: what is seen was created by now.
             draft.first_pod_time = whole_second(max(min(*created, draft.now), draft.start_time))
+
+
+def _fallen(draft: Draft, slot: Slot) -> bool:
+    """Whether the slot's pod has failed and waits to be replaced: what it ends with after that is not heard."""
+    if slot.role is Role.EVALUATOR:
+        known = draft.evaluators.get(slot.index)
+        return known is not None and known.due is not None
+    return draft.incident is not None and draft.incident.acted_attempt is None and slot in draft.fallen
 
 
 def _remember_made(draft: Draft) -> None:

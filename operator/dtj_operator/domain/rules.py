@@ -51,9 +51,10 @@ def _matches(rule: FailureRule, role: Role, failure: Failure) -> bool:
 
 
 def _has(codes: ExitCodes, code: int | None) -> bool:
-    if code is None:
-        return False
-    return (code in codes.values) == (codes.operator == "In")
+    """A code that is not named is one of a failure, as in the failure policy of a batch/v1 Job."""
+    if codes.operator == "In":
+        return code in codes.values
+    return bool(code) and code not in codes.values
 
 
 def _found(pattern: str, message: str) -> bool:

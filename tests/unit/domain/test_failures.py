@@ -519,6 +519,45 @@ def test_role_scope_recreates_the_role():
     assert world.pod("worker", 1, evicted()).act().deletes == ["train-worker-0", "train-worker-1"]
 
 
+# What a pod ends with that waits to be replaced
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_worker_that_waits_to_be_replaced_is_not_done_though_it_ends_with_0_meanwhile(index: int):
+    world = recovered(job(worker=2).running().pod("worker", index, terminating()).settle())
+    world.pod("worker", index, terminating()).settle()
+    world.pod("worker", index, done()).settle()
+    assert world.status.completed == {}
+    assert attempts(recovered(world))[f"train-worker-{index}"] == "2"
+    assert world.holds("Running")
+
+
+def test_an_evaluator_that_waits_to_be_replaced_is_not_done_though_it_ends_with_0_meanwhile():
+    world = recovered(job(worker=1, evaluator=1).running().pod("evaluator", 0, terminating()).settle())
+    world.pod("evaluator", 0, terminating()).settle()
+    world.pod("evaluator", 0, done()).settle()
+    assert world.status.completed == {}
+    world.reap().later(1).settle()
+    assert world.pods.keys() == {"train-worker-0", "train-evaluator-0"}
+
+
+def test_a_job_does_not_run_while_a_pod_waits_to_be_replaced_that_is_scaled_away():
+    world = job(worker=3).spec(strategy={"type": "None"}).running().pod("worker", 2, failed(1)).settle()
+    world.scale(2).settle()
+    assert (world.holds("Running"), world.holds("Restarting")) == (False, True)
+    assert recovered(world).holds("Running")
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_a_chief_under_never_that_fails_beside_servers_that_end_with_0_fails_the_job_before_the_action_and_after(
+    seconds: int,
+):
+    world = job(chief=worker("Never", 1), worker=1, ps=1).running()
+    world.pod("ps", 0, done()).settle().later(seconds).settle()
+    world.pod("chief", 0, failed(1)).settle().later(1).settle()
+    assert world.decide().reason("Failed") == "RestartPolicyNever"
+
+
 # A restartPolicy of the main container's own
 
 

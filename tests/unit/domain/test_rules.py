@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_operator.api.names import Cause
 from dtj_operator.api.status import Restarts
-from tests.support.world import evicted, failed, job, recovered, worker
+from tests.support.world import done, evicted, failed, job, recovered, restarted, worker
 
 
 def rules(*given: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +45,24 @@ def test_a_rule_that_counts_charges_a_disruption_too():
     world = job(worker=2).spec(**rules(rule)).running().pod("worker", 1, evicted()).settle().later(1)
     assert world.act().deletes == ["train-worker-0", "train-worker-1"]
     assert world.status.restarts.charged == 1
+
+
+def test_all_codes_but_some_are_codes_of_failures():
+    rule = {"exitCodes": {"operator": "NotIn", "values": [42, 75]}, "action": "FailJob"}
+    for server in (worker("Always", 1), worker("OnFailure", 1)):
+        world = job(chief=1, worker=1, ps=server).spec(**rules(rule)).running()
+        in_place = server["restartPolicy"] == "Always"
+        world.pod("ps", 0, restarted(1, 0) if in_place else done()).settle()
+        assert recovered(world).holds("Running")
+        assert world.status.restarts == Restarts(total=1, charged=0, by_cause={Cause.UNKNOWN: 1})
+
+
+def test_a_server_that_the_kubelet_starts_again_after_0_is_free_whatever_the_rules_say():
+    world = job(chief=1, worker=1, ps=worker("Always", 1)).spec(**rules({"action": "RestartPod"})).running()
+    for times in range(1, 6):
+        world.pod("ps", 0, restarted(times, 0)).settle()
+    assert world.status.restarts.charged == 0
+    assert world.holds("Running")
 
 
 def test_the_first_matching_rule_wins_and_roles_restrict_it():
