@@ -28,7 +28,7 @@ CLUSTER = "dtj"
 FAREWELL = {
     "embedded": "make cluster-down",
     "kind": 'make cluster-down CLUSTER_ARGS="--provider kind"',
-    "existing": f"kubectl delete namespace {story.NAMESPACE}",
+    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in story.OURS.items()),
 }
 """What takes away what the demo left."""
 
@@ -75,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        progress_console.print("Stopped. `make cluster-down` removes what is left of the cluster.")
+        progress_console.print(f"Stopped. `{FAREWELL[chosen.provider]}` takes away what is left.", soft_wrap=True)
         return 130
     finally:
         demo.close()
@@ -105,7 +105,8 @@ class Demo:
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        story.prepare(cluster, api, images.operator)
+        prepare = story.prepare_among_others if chosen.provider == "existing" else story.prepare
+        prepare(cluster, api, images.operator)
         variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)
         job = story.start(api, variation)
         self._ending = Ending("Pending", expected_steps=variation.expected_steps)
