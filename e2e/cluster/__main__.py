@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from e2e.cluster import ahead, binaries, embedded, prerequisites, providers, record
+from e2e.cluster import ahead, binaries, embedded, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -34,11 +34,10 @@ def main(words: list[str] | None = None) -> int:
 def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
     match options.command:
         case "up":
-            if options.provider == "embedded" and (problem := prerequisites.unfit()):
-                raise ClusterError(problem)
+            providers.demand(options.provider)
             if options.provider == "existing" and options.images:
                 raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
-            archives = ahead.images_and(*binaries.CLUSTER).archives if options.images else {}
+            archives = ahead.images_and(*providers.PROGRAMS[options.provider]).archives if options.images else {}
             providers.up(
                 options.provider,
                 options.name,

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.api import Api, Refused
-from e2e.cluster import Cluster, ClusterError, ahead, binaries, prerequisites, providers
+from e2e.cluster import Cluster, ClusterError, ahead, binaries, providers
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import story
@@ -97,8 +97,7 @@ class Demo:
 
     def run(self) -> None:
         chosen = self._chosen
-        if chosen.provider == "embedded" and (problem := prerequisites.unfit()):
-            raise ClusterError(problem)
+        providers.demand(chosen.provider)
         images = self._images()
         bringing_up = time.monotonic()
         nodes = max(2, chosen.workers)
@@ -121,9 +120,9 @@ class Demo:
         chosen = self._chosen
         if chosen.provider == "existing":
             images = named(chosen.operator_image, chosen.trainer_image)
-            binaries.ensure("helm")
+            binaries.ensure(*providers.PROGRAMS[chosen.provider], "helm")
             return images
-        return ahead.images_and(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm")
+        return ahead.images_and(*providers.PROGRAMS[chosen.provider], "helm")
 
     def close(self) -> None:
         """Write the figures, whatever they are; take the cluster down where that was asked for."""
