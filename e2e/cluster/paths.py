@@ -15,13 +15,13 @@ CHECKOUT = SOURCES.parent.parent
 def cache() -> Path:
     """`$DTJ_CACHE`, else `dtj` in the user's cache directory. Safe to delete at any time."""
     if chosen := os.environ.get("DTJ_CACHE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dtj"
 
 
 def state_root() -> Path:
     """`$DTJ_STATE`, else /var/tmp/dtj: one directory for each running cluster."""
-    return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj")
+    return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj").absolute()
 
 
 def existing_parent(path: Path) -> Path:

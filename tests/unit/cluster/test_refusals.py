@@ -35,6 +35,13 @@ def test_enough_space_is_enough(tmp_path):
     paths.demand_space({tmp_path: 0.000001}, "Building")
 
 
+def test_a_relative_place_is_meant_from_where_the_command_was_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTJ_CACHE", "mine/cache")
+    monkeypatch.setenv("DTJ_STATE", "mine/state")
+    assert (paths.cache(), paths.state_root()) == (tmp_path / "mine/cache", tmp_path / "mine/state")
+
+
 @pytest.mark.parametrize("name", ["", "UPPER", "with-dash", "1st", "a" * 17, "../up"])
 def test_a_name_that_cannot_name_namespaces_is_refused(name):
     with pytest.raises(ClusterError, match="cannot name a cluster"):
