@@ -97,6 +97,12 @@ def _split_kubectl(words: list[str]) -> tuple[list[str], list[str], list[str]]:
     return words[:at], ["kubectl"], words[at + 1 :]
 
 
+def _port(word: str) -> int:
+    if not word.isdecimal() or int(word) > 65535:
+        raise argparse.ArgumentTypeError(f"{word} is no port: choose 1 to 65535, or leave it out to get a free one")
+    return int(word)
+
+
 def _parser() -> argparse.ArgumentParser:
     """Common options stand before the command or behind it."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
@@ -113,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = command("up", "start it, or find it running")
     up.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
-    up.add_argument("--port", type=int, default=0, help="loopback port of the API server (default: a free one)")
+    up.add_argument("--port", type=_port, default=0, help="loopback port of the API server (default: a free one)")
     up.add_argument("--images", action="store_true", help="build the operator's and the trainer's image and load both")
     down = command("down", "take it away, whatever state it is in")
     down.add_argument("--all", action="store_true", help="every embedded cluster of this machine")

@@ -101,7 +101,7 @@ def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> KindCluster:
         return cluster
     shared = cluster.directory / "volumes"
     try:
-        shared.mkdir(parents=True, exist_ok=True)
+        paths.demand_writable(shared)
         with phase(f"kind cluster with {nodes} nodes"):
             settings = json.dumps(configuration(nodes, port, shared))
             _kind("create", "cluster", "--name", name, "--wait", "180s", "--kubeconfig", str(cluster.kubeconfig),

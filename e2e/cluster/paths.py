@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from e2e.cluster.interface import ClusterError
@@ -29,6 +30,19 @@ def existing_parent(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
+
+
+def demand_writable(directory: Path) -> None:
+    """Make `directory` where it is missing; refuse one in which this user can make no file."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ClusterError(
+            f"{directory} cannot be written ({error.strerror}): make it writable, or point DTJ_CACHE and DTJ_STATE at "
+            "directories that are."
+        ) from None
 
 
 def demand_space(needs: dict[Path, float], purpose: str) -> None:

@@ -70,15 +70,16 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(highlight=False)
     demo = Demo(chosen, console)
     try:
-        demo.run()
+        try:
+            demo.run()
+        finally:
+            demo.close()
     except (Failure, ClusterError, Refused) as problem:
         progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
         progress_console.print(f"Stopped. `{FAREWELL[chosen.provider]}` takes away what is left.", soft_wrap=True)
         return 130
-    finally:
-        demo.close()
     return 0
 
 
@@ -92,11 +93,11 @@ class Demo:
         self._cluster: Cluster | None = None
         self._cluster_seconds: float | None = None
         self._ending = Ending("NotStarted")
-        REPORT.unlink(missing_ok=True)
-        PICTURE.unlink(missing_ok=True)
 
     def run(self) -> None:
         chosen = self._chosen
+        self._report()
+        PICTURE.unlink(missing_ok=True)
         providers.demand(chosen.provider)
         images = self._images()
         bringing_up = time.monotonic()
@@ -128,8 +129,11 @@ class Demo:
         """Write the figures, whatever they are; take the cluster down where that was asked for."""
         if self._chosen.remove and self._cluster is not None:
             self._cluster.down()
+        self._report()
+
+    def _report(self) -> None:
+        """Failure where there is no place for the figures, which the demo wants to know before it begins."""
         back = self._ending.recovered
-        RESULTS.mkdir(parents=True, exist_ok=True)
         figures = {
             "phase": self._ending.phase,
             "accuracy": self._ending.accuracy,
@@ -139,7 +143,13 @@ class Demo:
             "cluster_seconds": None if self._cluster_seconds is None else round(self._cluster_seconds, 1),
             "total_seconds": round(time.monotonic() - self._began, 1),
         }
-        REPORT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        try:
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            REPORT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise Failure(
+                f"{RESULTS} cannot be written ({error.strerror}): set DTJ_RESULTS to a directory that you may write."
+            ) from None
 
     def _closing(self, cluster: Cluster) -> str:
         ending = self._ending
