@@ -5,12 +5,14 @@ SHELL := /bin/sh
 # first on the PATH often is not, and needs a fifth longer for everything.
 PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip, venv' 2>/dev/null && echo /usr/bin/python3.11 || echo python3.11)
 export PYTHONPATH := operator:trainer-image:client:.
+# A terminal that lacks a character gets another in its place.
+export PYTHONIOENCODING := $(shell echo "$${PYTHONIOENCODING%%:*}:replace")
 .DEFAULT_GOAL := help
 
 # The environment's interpreter: made on the first use, found again by the hash of the requirements.
 define in_environment
 @command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing ($(PYTHON)): install it with 'apt-get install python3.11 python3-venv', or call make with PYTHON=<path>." >&2; exit 1; }; \
-python=$$($(PYTHON) tools/environment.py) && exec $$python
+python=$$($(PYTHON) tools/environment.py) && exec "$$python"
 endef
 
 .PHONY: help

@@ -1,7 +1,9 @@
 """The operator installed as people install it: the committed chart, by the real helm."""
 
+import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 from e2e.cluster import Cluster, binaries
 from e2e.failure import Failure
@@ -20,19 +22,33 @@ def install(cluster: Cluster, image: str, seconds: int = 90) -> None:
     place = ["--namespace", NAMESPACE, "--create-namespace"]
     values = ["--set-string", f"image.repository={repository}", "--set-string", f"image.tag={tag}"]
     patience = ["--wait", "--timeout", f"{seconds}s"]
-    _helm(cluster, ["upgrade", "--install", RELEASE, str(CHART), *place, *values, *patience])
-
-
-def uninstall(cluster: Cluster) -> None:
-    _helm(cluster, ["uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--ignore-not-found"])
-
-
-def _helm(cluster: Cluster, arguments: list[str]) -> None:
-    command = [str(binaries.path("helm")), "--kubeconfig", str(cluster.kubeconfig), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = _helm(cluster, "upgrade", "--install", RELEASE, str(CHART), *place, *values, *patience)
     if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines()
         raise Failure(
-            f"helm could not install the chart {CHART}: {words[-1] if words else 'no output'}. Look at "
+            f"helm could not install the chart {CHART}: {_last_words(done)}. Look at "
             f"`kubectl --kubeconfig {cluster.kubeconfig} -n {NAMESPACE} get pods,events`."
         )
+
+
+def installed(cluster: Cluster) -> dict[str, Any] | None:
+    """The release as `helm status` tells it: `info`, and the values it was given as `config`. None where there is none.
+
+    Raises Failure with helm's own words.
+    """
+    done = _helm(cluster, "status", RELEASE, "--namespace", NAMESPACE, "--output", "json")
+    if done.returncode == 0:
+        release: dict[str, Any] = json.loads(done.stdout)
+        return release
+    if "release: not found" in done.stderr:
+        return None
+    raise Failure(f"helm could not look for the release {RELEASE} in namespace {NAMESPACE}: {_last_words(done)}.")
+
+
+def _helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(binaries.path("helm")), "--kubeconfig", str(cluster.kubeconfig), *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    words = (done.stderr or done.stdout).strip().splitlines()
+    return words[-1] if words else "no output"

@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -54,10 +55,12 @@ def check_prerequisites(where: Path) -> None:
         raise EnvironmentImpossibleError(msg)
     try:
         where.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=where):
+            pass
         free = shutil.disk_usage(where).free
     except OSError as problem:
         msg = (
-            f"The cache directory {where} cannot be made ({problem.strerror}): "
+            f"The cache directory {where} cannot be written ({problem.strerror}): "
             "set DTJ_CACHE to a directory you may write."
         )
         raise EnvironmentImpossibleError(msg) from problem

@@ -11,6 +11,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -156,7 +157,14 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 def run_plan(stages: Iterable[Stage], perform: Callable[[Stage], Outcome] = run) -> int:
     """0 when every stage is well, else 1. The last line printed is `N passed, N failed` over all stages."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
+    try:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=RESULTS):
+            pass
+    except OSError as problem:
+        said = f"{RESULTS} cannot be written ({problem.strerror}): run this in a checkout that you may write."
+        print(said, file=sys.stderr)
+        return 1
     began = time.monotonic()
     outcomes = [perform(stage) for stage in stages]
     total = sum((outcome.counts for outcome in outcomes if outcome.counts), Counts())

@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from e2e.cluster import ahead, binaries, embedded, prerequisites, providers, record
+from e2e.cluster import ahead, binaries, embedded, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -34,11 +34,10 @@ def main(words: list[str] | None = None) -> int:
 def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
     match options.command:
         case "up":
-            if options.provider == "embedded" and (problem := prerequisites.unfit()):
-                raise ClusterError(problem)
+            providers.demand(options.provider)
             if options.provider == "existing" and options.images:
                 raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
-            archives = ahead.images_and(*binaries.CLUSTER).archives if options.images else {}
+            archives = ahead.images_and(*providers.PROGRAMS[options.provider]).archives if options.images else {}
             providers.up(
                 options.provider,
                 options.name,
@@ -98,6 +97,12 @@ def _split_kubectl(words: list[str]) -> tuple[list[str], list[str], list[str]]:
     return words[:at], ["kubectl"], words[at + 1 :]
 
 
+def _port(word: str) -> int:
+    if not word.isdecimal() or int(word) > 65535:
+        raise argparse.ArgumentTypeError(f"{word} is no port: choose 1 to 65535, or leave it out to get a free one")
+    return int(word)
+
+
 def _parser() -> argparse.ArgumentParser:
     """Common options stand before the command or behind it."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
@@ -114,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = command("up", "start it, or find it running")
     up.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
-    up.add_argument("--port", type=int, default=0, help="loopback port of the API server (default: a free one)")
+    up.add_argument("--port", type=_port, default=0, help="loopback port of the API server (default: a free one)")
     up.add_argument("--images", action="store_true", help="build the operator's and the trainer's image and load both")
     down = command("down", "take it away, whatever state it is in")
     down.add_argument("--all", action="store_true", help="every embedded cluster of this machine")

@@ -223,7 +223,7 @@ def _docker(*arguments: str) -> str:
 
 def _storage_driver(storage: Path) -> str:
     """overlay where the cache's file system carries it, else vfs (slower, and larger on disk)."""
-    storage.mkdir(parents=True, exist_ok=True)
+    paths.demand_writable(storage)
     probe = Buildah(storage, "overlay", debian_base.wanted())
     return "overlay" if probe._succeeds("images") else "vfs"  # noqa: SLF001 - the same class, before it is known to work
 

@@ -119,7 +119,6 @@ def build_images(
     """
     builder = builder or image_builders.choose()
     home = paths.cache() / "images"
-    home.mkdir(parents=True, exist_ok=True)
     images: dict[str, Image] = {}
     for source in sources:
         version = content_hash(source, checkout, builder.base_key)

@@ -180,6 +180,7 @@ def _become(argv: list[str], output: int, keep: list[int], parent: int) -> NoRet
 
 def main() -> None:
     """Serve until the lifeline ends."""
+    os.umask(0o022)  # under a strict one of the caller's, no pod's user may enter its own root directory
     path, *rest = sys.argv[1:]
     init = Init(path)
     try:

@@ -14,7 +14,7 @@ from e2e.cluster import embedded, images_on_nodes, paths, plane, volumes
 from e2e.cluster.api import Api
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import phase
+from e2e.cluster.progress import phase, tell
 
 SHARED = "/var/lib/dtj-shared"
 """Where every node container sees the directory of shared volumes."""
@@ -92,19 +92,40 @@ class KindCluster:
 
 
 def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> KindCluster:
-    """Start a kind cluster, or find it running."""
+    """Start a kind cluster, or find it running. Raises ClusterError with a sentence, and leaves nothing."""
     demand_docker()
     cluster = KindCluster(name)
     if name in _kind("get", "clusters").split():
-        _kind("export", "kubeconfig", "--name", name, "--kubeconfig", str(cluster.kubeconfig))
+        _demand_well(cluster, nodes)
+        tell(f"Cluster {name} runs already: export KUBECONFIG={cluster.kubeconfig}")
         return cluster
     shared = cluster.directory / "volumes"
-    shared.mkdir(parents=True, exist_ok=True)
-    with phase(f"kind cluster with {nodes} nodes"):
-        settings = json.dumps(configuration(nodes, port, shared))
-        _kind("create", "cluster", "--name", name, "--wait", "180s", "--kubeconfig", str(cluster.kubeconfig),
-              "--config", "-", stdin=settings)  # fmt: skip
+    try:
+        paths.demand_writable(shared)
+        with phase(f"kind cluster with {nodes} nodes"):
+            settings = json.dumps(configuration(nodes, port, shared))
+            _kind("create", "cluster", "--name", name, "--wait", "180s", "--kubeconfig", str(cluster.kubeconfig),
+                  "--config", "-", stdin=settings)  # fmt: skip
+    except BaseException:
+        cluster.down()
+        raise
+    tell(f"Cluster {name} is up: export KUBECONFIG={cluster.kubeconfig}")
     return cluster
+
+
+def _demand_well(cluster: KindCluster, nodes: int) -> None:
+    """Nodes that are not ready have a taint, and so do not count."""
+    try:
+        _kind("export", "kubeconfig", "--name", cluster.name, "--kubeconfig", str(cluster.kubeconfig))
+        ready = len(cluster.nodes)
+        problem = "" if ready == nodes else f"{ready} of its nodes take pods, and {nodes} were asked for"
+    except ClusterError as error:
+        problem = f"it does not answer ({error})"
+    if problem:
+        raise ClusterError(
+            f"kind runs cluster {cluster.name} already, but {problem}: take it down first "
+            f"(python -m e2e.cluster --provider kind down --name {cluster.name}), or choose another name."
+        )
 
 
 def attach(name: str = "dtj") -> KindCluster:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from e2e.cluster import paths
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.progress import tell
 
@@ -16,9 +17,10 @@ from e2e.cluster.progress import tell
 def held(path: Path, waiting_for: str, limit: float = 3600.0) -> Iterator[None]:
     """Hold the lock at `path` while the body runs.
 
-    Says once that it waits for `waiting_for`; raises ClusterError after `limit` seconds.
+    Says once that it waits for `waiting_for`; raises ClusterError after `limit` seconds,
+    or where there can be no lock.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    paths.demand_writable(path.parent)
     with path.open("a") as file:
         deadline = time.monotonic() + limit
         told = False

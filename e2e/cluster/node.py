@@ -147,7 +147,7 @@ def corefile(kubeconfig: Path) -> str:
   bind {CONTROL_ADDRESS}
   errors
   kubernetes cluster.local in-addr.arpa {{
-    kubeconfig {kubeconfig}
+    kubeconfig {_quoted(kubeconfig)}
     pods disabled
     ttl {DNS_TTL_SECONDS}
   }}
@@ -163,5 +163,5 @@ def corefile(kubeconfig: Path) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A basic TOML string; JSON's escapes are a subset of TOML's."""
+    """A basic TOML string, or a word of a Corefile; JSON's escapes are a subset of TOML's."""
     return json.dumps(str(value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 from e2e.cluster.interface import ClusterError
@@ -15,13 +16,13 @@ CHECKOUT = SOURCES.parent.parent
 def cache() -> Path:
     """`$DTJ_CACHE`, else `dtj` in the user's cache directory. Safe to delete at any time."""
     if chosen := os.environ.get("DTJ_CACHE"):
-        return Path(chosen)
+        return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dtj"
 
 
 def state_root() -> Path:
     """`$DTJ_STATE`, else /var/tmp/dtj: one directory for each running cluster."""
-    return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj")
+    return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj").absolute()
 
 
 def existing_parent(path: Path) -> Path:
@@ -29,6 +30,19 @@ def existing_parent(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
+
+
+def demand_writable(directory: Path) -> None:
+    """Make `directory` where it is missing; refuse one in which this user can make no file."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise ClusterError(
+            f"{directory} cannot be written ({error.strerror}): make it writable, or point DTJ_CACHE and DTJ_STATE at "
+            "directories that are."
+        ) from None
 
 
 def demand_space(needs: dict[Path, float], purpose: str) -> None:

@@ -6,10 +6,20 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from e2e.cluster import embedded, existing, kind
+from e2e.cluster import binaries, embedded, existing, kind, prerequisites
 from e2e.cluster.interface import Cluster, ClusterError
 
 PROVIDERS = ("embedded", "kind", "existing")
+PROGRAMS = {"embedded": binaries.CLUSTER, "kind": ("kubectl",), "existing": ("kubectl",)}
+"""What each is made of or asked with, of our own building."""
+
+
+def demand(provider: str) -> None:
+    """ClusterError where this machine can hold no such cluster; for those who build something first."""
+    if provider == "embedded" and (problem := prerequisites.unfit()):
+        raise ClusterError(problem)
+    if provider == "kind":
+        kind.demand_docker()
 
 
 def up(

@@ -66,6 +66,6 @@ def begun() -> list[str]:
 def demand_own_root() -> None:
     """Keys are written below the state's root: refuse one that another user has put there."""
     root = paths.state_root()
-    root.mkdir(parents=True, exist_ok=True)
+    paths.demand_writable(root)
     if root.is_symlink() or root.stat().st_uid != os.geteuid():
         raise ClusterError(f"{root} belongs to another user: remove it, or point DTJ_STATE at a directory of your own.")

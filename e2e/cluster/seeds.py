@@ -22,11 +22,17 @@ from e2e.cluster.node import NodeHost
 
 KEPT = 3
 """Seeds that stay in the cache; older ones go when a new one is made."""
+UNPACKED = "umask 022"
+"""How: seeds of an earlier checkout are of the caller's umask, which the snapshotter `native` copies to each pod."""
 
 
 def seed(images: Mapping[str, Path], snapshotter: str) -> Path:
     """Where the seed with these images, ref to archive, lies once made."""
-    parts = [snapshotter, *(f"{ref}={images_on_nodes.identity(archive)}" for ref, archive in sorted(images.items()))]
+    parts = [
+        UNPACKED,
+        snapshotter,
+        *(f"{ref}={images_on_nodes.identity(archive)}" for ref, archive in sorted(images.items())),
+    ]
     return paths.cache() / "seeds" / hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

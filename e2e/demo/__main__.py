@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.api import Api, Refused
-from e2e.cluster import Cluster, ClusterError, ahead, binaries, prerequisites, providers
+from e2e.cluster import Cluster, ClusterError, ahead, binaries, providers
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import story
@@ -28,7 +28,7 @@ CLUSTER = "dtj"
 FAREWELL = {
     "embedded": "make cluster-down",
     "kind": 'make cluster-down CLUSTER_ARGS="--provider kind"',
-    "existing": f"kubectl delete namespace {story.NAMESPACE}",
+    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in story.OURS.items()),
 }
 """What takes away what the demo left."""
 
@@ -70,15 +70,16 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(highlight=False)
     demo = Demo(chosen, console)
     try:
-        demo.run()
+        try:
+            demo.run()
+        finally:
+            demo.close()
     except (Failure, ClusterError, Refused) as problem:
         progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        progress_console.print("Stopped. `make cluster-down` removes what is left of the cluster.")
+        progress_console.print(f"Stopped. `{FAREWELL[chosen.provider]}` takes away what is left.", soft_wrap=True)
         return 130
-    finally:
-        demo.close()
     return 0
 
 
@@ -92,20 +93,20 @@ class Demo:
         self._cluster: Cluster | None = None
         self._cluster_seconds: float | None = None
         self._ending = Ending("NotStarted")
-        REPORT.unlink(missing_ok=True)
-        PICTURE.unlink(missing_ok=True)
 
     def run(self) -> None:
         chosen = self._chosen
-        if chosen.provider == "embedded" and (problem := prerequisites.unfit()):
-            raise ClusterError(problem)
+        self._report()
+        PICTURE.unlink(missing_ok=True)
+        providers.demand(chosen.provider)
         images = self._images()
         bringing_up = time.monotonic()
         nodes = max(2, chosen.workers)
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        story.prepare(cluster, api, images.operator)
+        prepare = story.prepare_among_others if chosen.provider == "existing" else story.prepare
+        prepare(cluster, api, images.operator)
         variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)
         job = story.start(api, variation)
         self._ending = Ending("Pending", expected_steps=variation.expected_steps)
@@ -120,16 +121,19 @@ class Demo:
         chosen = self._chosen
         if chosen.provider == "existing":
             images = named(chosen.operator_image, chosen.trainer_image)
-            binaries.ensure("helm")
+            binaries.ensure(*providers.PROGRAMS[chosen.provider], "helm")
             return images
-        return ahead.images_and(*(binaries.CLUSTER if chosen.provider == "embedded" else ()), "helm")
+        return ahead.images_and(*providers.PROGRAMS[chosen.provider], "helm")
 
     def close(self) -> None:
         """Write the figures, whatever they are; take the cluster down where that was asked for."""
         if self._chosen.remove and self._cluster is not None:
             self._cluster.down()
+        self._report()
+
+    def _report(self) -> None:
+        """Failure where there is no place for the figures, which the demo wants to know before it begins."""
         back = self._ending.recovered
-        RESULTS.mkdir(parents=True, exist_ok=True)
         figures = {
             "phase": self._ending.phase,
             "accuracy": self._ending.accuracy,
@@ -139,7 +143,13 @@ class Demo:
             "cluster_seconds": None if self._cluster_seconds is None else round(self._cluster_seconds, 1),
             "total_seconds": round(time.monotonic() - self._began, 1),
         }
-        REPORT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        try:
+            RESULTS.mkdir(parents=True, exist_ok=True)
+            REPORT.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise Failure(
+                f"{RESULTS} cannot be written ({error.strerror}): set DTJ_RESULTS to a directory that you may write."
+            ) from None
 
     def _closing(self, cluster: Cluster) -> str:
         ending = self._ending

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from e2e import chart, children
-from e2e.api import Api, core_path
+from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import Cluster
-from e2e.cluster.progress import phase
+from e2e.cluster.progress import phase, tell
 from e2e.demo import curve
 from e2e.demo.screen import Screen
 from e2e.failure import Failure
@@ -19,6 +19,10 @@ from e2e.recovery import Recovery, recovery
 from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
 
 NAMESPACE = "demo"
+JOB = "digits"
+CLAIM = "checkpoints"
+OURS = {"app.kubernetes.io/managed-by": "dtj-demo"}
+"""The label of all that the demo makes in a cluster, but for the operator."""
 START_SECONDS = 120
 STILL_SECONDS = 120
 """A job that reports nothing new for so long has failed the demo."""
@@ -48,26 +52,75 @@ def prepare(cluster: Cluster, api: Api, operator: str) -> None:
         clear(cluster, api)
 
 
+def prepare_among_others(cluster: Cluster, api: Api, operator: str) -> None:
+    """The same on a cluster of somebody else: an operator that is there is used as it is.
+
+    Raises Failure, before anything is changed, where something that no demo made is in the way.
+    """
+    demand_own(api)
+    release = chart.installed(cluster)
+    if release is None:
+        prepare(cluster, api, operator)
+        return
+    demand_serving(release)
+    tell(f"The operator of release {chart.RELEASE} in namespace {chart.NAMESPACE} is used as it is, not {operator}.")
+    with phase("shared volume for the checkpoints"):
+        clear(cluster, api)
+
+
+def demand_own(api: Api) -> None:
+    """Failure where what the demo deletes, at its beginning or when people take it away, is not a demo's."""
+    for what, path in (
+        (f"namespace {NAMESPACE}", f"/api/v1/namespaces/{NAMESPACE}"),
+        (f"claim {CLAIM} in namespace {NAMESPACE}", core_path(NAMESPACE, "persistentvolumeclaims", CLAIM)),
+        (f"job {JOB} in namespace {NAMESPACE}", jobs_path(NAMESPACE, JOB)),
+    ):
+        found = api.find(path)
+        if found is not None and not OURS.items() <= found["metadata"].get("labels", {}).items():
+            raise Failure(
+                f"The {what} was not made by a demo, which deletes what it finds under this name: delete it first if "
+                "nobody needs it, or choose another cluster."
+            )
+
+
+def demand_serving(release: dict[str, Any]) -> None:
+    """Failure where the operator that is there does not work in the demo's namespace."""
+    which = f"Release {chart.RELEASE} in namespace {chart.NAMESPACE}"
+    if (status := release["info"]["status"]) != "deployed":
+        raise Failure(
+            f"{which} is {status}, not deployed: mend it, or take it away with "
+            f"`helm uninstall {chart.RELEASE} -n {chart.NAMESPACE}`, and run the demo again."
+        )
+    watched = (release.get("config") or {}).get("watchNamespaces") or [NAMESPACE]
+    if NAMESPACE not in watched:
+        raise Failure(f"{which} works in {', '.join(watched)} alone, not in {NAMESPACE}: choose another cluster.")
+
+
 def clear(cluster: Cluster, api: Api) -> None:
-    """Take away what an earlier demo left in the namespace, and give it an empty claim `checkpoints`."""
-    claim = core_path(NAMESPACE, "persistentvolumeclaims", "checkpoints")
+    """Take away what an earlier demo left in the namespace, and give it an empty claim."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": OURS}}
+    api.apply(f"/api/v1/namespaces/{NAMESPACE}", space)
+    claim = core_path(NAMESPACE, "persistentvolumeclaims", CLAIM)
     used = api.find(claim) is not None
     if used:
-        previous = Job(api, NAMESPACE, "digits")
+        previous = Job(api, NAMESPACE, JOB)
         previous.delete()
         wait_until(lambda: not previous.pods(), 60, "The pods of the previous demo did not go away")
-    directory = cluster.shared_volume(NAMESPACE, "checkpoints")
+    directory = cluster.shared_volume(NAMESPACE, CLAIM)
     if directory is not None:
         for entry in directory.iterdir():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     elif used:
         api.delete(claim)
         wait_until(lambda: api.find(claim) is None, 60, "The claim of the previous demo did not go away")
-        cluster.shared_volume(NAMESPACE, "checkpoints")
+        cluster.shared_volume(NAMESPACE, CLAIM)
+    api.patch(claim, {"metadata": {"labels": OURS}})
 
 
 def start(api: Api, variation: Variation) -> Job:
-    return Job.create(api, NAMESPACE, vary(manifest(), variation))
+    job = vary(manifest(), variation)
+    job["metadata"]["labels"] = OURS
+    return Job.create(api, NAMESPACE, job)
 
 
 def follow(  # the acts of one job in their order

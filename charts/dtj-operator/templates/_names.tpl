@@ -2,15 +2,20 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* The release's name alone where it says what this is, else with the chart's behind it. */ -}}
+{{- /* The release's name alone where it says what this is, else with the chart's behind it. Helm lets a release have names that
+       a Service cannot have. */ -}}
 {{- define "dtj.fullname" -}}
+{{- $name := .Release.Name -}}
 {{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride -}}
-{{- else if contains (include "dtj.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "dtj.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name = .Values.fullnameOverride -}}
+{{- else if not (contains (include "dtj.name" .) .Release.Name) -}}
+{{- $name = printf "%s-%s" .Release.Name (include "dtj.name" .) -}}
 {{- end -}}
+{{- $name = $name | trunc 40 | trimSuffix "-" -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "%s cannot name a Service: give the release a name of lower-case letters, digits and - that begins with a letter, or set fullnameOverride" $name) -}}
+{{- end -}}
+{{- $name -}}
 {{- end -}}
 
 {{- /* Of what has no namespace: several releases of one name, each with namespaces of its own to watch, do not meet. */ -}}

@@ -1,6 +1,7 @@
 """The chart as the real helm renders it."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -182,6 +183,24 @@ def test_names_that_look_like_numbers_stay_words(render):
     assert one(documents, "ServiceAccount", "42")
     pod = one(documents, "Deployment")["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["priorityClassName"]) == ("42", "1e3")
+
+
+@pytest.mark.parametrize("release", ["2026", "my.release"])
+def test_a_release_whose_name_cannot_name_a_service_is_refused_with_the_way_out(render, release):
+    with pytest.raises(ValueError, match=f"{release}-dtj-operator cannot name a Service: .*fullnameOverride"):
+        render(release=release)
+    assert one(render(release=release, fullnameOverride="ours"), "Service", "ours-metrics")
+
+
+def test_a_chart_that_depends_on_this_one_may_leave_it_out(helm, tmp_path):
+    shutil.copytree(CHART, tmp_path / "charts" / "dtj-operator")
+    depends = {"name": "dtj-operator", "version": "0.1.0", "condition": "dtj-operator.enabled"}
+    chart = {"apiVersion": "v2", "name": "platform", "version": "1.0.0", "dependencies": [depends]}
+    (tmp_path / "Chart.yaml").write_text(yaml.safe_dump(chart))
+    for enabled in (True, False):
+        command = [helm, "template", "ours", tmp_path, "--set", f"dtj-operator.enabled={json.dumps(enabled)}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ("kind: Deployment" in done.stdout, done.stderr) == (enabled, "")
 
 
 def test_every_role_is_bound_to_the_account_that_the_pod_runs_as(render):

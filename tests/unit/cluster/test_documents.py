@@ -78,6 +78,10 @@ def test_containerd_reads_its_settings_whatever_the_path(host):
     assert settings["root"] == str(host.images)
 
 
+def test_the_kubeconfig_of_dns_is_one_word_whatever_the_path():
+    assert '    kubeconfig "/with space/k"\n' in node.corefile(Path("/with space/k"))
+
+
 def test_each_node_has_its_own_pods_and_control_group(host):
     plugins = json.loads(node.cni(host))["plugins"]
     assert plugins[0]["ipam"]["ranges"] == [[{"subnet": "10.244.2.0/24"}]]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -62,6 +63,18 @@ def test_a_command_gives_its_output_or_its_error(computer):
     assert computer.run("echo", "hello") == "hello\n"
     with pytest.raises(ClusterError, match="`false` failed on m"):
         computer.run("false")
+
+
+def test_what_runs_makes_files_that_others_may_read_whatever_umask_the_caller_has(short):
+    host = Machine("m", short / "m")
+    before = os.umask(0o077)
+    try:
+        init = machine.plain(host)
+    finally:
+        os.umask(before)
+    host.run("mkdir", host.directory / "upper")
+    assert stat.S_IMODE((host.directory / "upper").stat().st_mode) == 0o755
+    machine.end(init)
 
 
 def test_an_unknown_order_is_refused_and_init_lives_on(computer):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from e2e.cluster import __main__, embedded, images, kind, locks, paths, prerequisites, providers, record
+from e2e.cluster import __main__, embedded, image_builders, images, kind, locks, paths, prerequisites, providers, record
 from e2e.cluster.interface import ClusterError
 from e2e.demo import __main__ as demo
 
@@ -35,6 +35,13 @@ def test_enough_space_is_enough(tmp_path):
     paths.demand_space({tmp_path: 0.000001}, "Building")
 
 
+def test_a_relative_place_is_meant_from_where_the_command_was_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTJ_CACHE", "mine/cache")
+    monkeypatch.setenv("DTJ_STATE", "mine/state")
+    assert (paths.cache(), paths.state_root()) == (tmp_path / "mine/cache", tmp_path / "mine/state")
+
+
 @pytest.mark.parametrize("name", ["", "UPPER", "with-dash", "1st", "a" * 17, "../up"])
 def test_a_name_that_cannot_name_namespaces_is_refused(name):
     with pytest.raises(ClusterError, match="cannot name a cluster"):
@@ -48,6 +55,35 @@ def test_a_busy_port_is_refused_by_number():
         port = taken.getsockname()[1]
         with pytest.raises(ClusterError, match=f"Port {port} of 127.0.0.1"), embedded._listening(port):
             pass
+
+
+def test_a_port_that_there_is_not_is_refused_by_number(capsys):
+    with pytest.raises(SystemExit):
+        __main__.main(["up", "--port", "99999"])
+    assert "--port: 99999 is no port: choose 1 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("begin", [
+    lambda place: locks.held(place / "a.lock", "nobody").__enter__(),
+    image_builders._storage_driver,
+    lambda place: record.demand_own_root(),
+])  # fmt: skip
+def test_a_place_that_cannot_be_written_is_named(begin, monkeypatch):
+    place = Path("/sys")  # where not even root makes a file
+    monkeypatch.setenv("DTJ_STATE", str(place))
+    with pytest.raises(ClusterError, match=f"{place} cannot be written .*DTJ_CACHE and DTJ_STATE"):
+        begin(place)
+
+
+def test_results_that_cannot_be_written_are_refused_before_the_demo_begins(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    results = tmp_path / "file" / "results"
+    monkeypatch.setattr(demo, "RESULTS", results)
+    monkeypatch.setattr(demo, "REPORT", results / "demo.json")
+    monkeypatch.setattr(providers, "demand", lambda _: pytest.fail("the demo began"))
+    assert demo.main([]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{results} cannot be written (Not a directory): set DTJ_RESULTS" in said
 
 
 def test_a_lock_held_too_long_is_refused_by_what_holds_it(tmp_path):

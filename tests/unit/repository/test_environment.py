@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +38,12 @@ def test_a_python_without_pip_names_the_package_to_install(tmp_path, monkeypatch
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
     with pytest.raises(EnvironmentImpossibleError, match="apt-get install python3-venv"):
         environment.check_prerequisites(tmp_path)
+
+
+def test_a_cache_that_is_there_and_cannot_be_written_is_named():
+    place = Path("/sys")  # where not even root makes a file
+    with pytest.raises(EnvironmentImpossibleError, match=f"{place} cannot be written .* DTJ_CACHE"):
+        environment.check_prerequisites(place)
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path, monkeypatch):

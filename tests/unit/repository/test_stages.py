@@ -29,6 +29,13 @@ def test_the_last_line_adds_up_the_tests_of_all_stages(capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "13 passed, 1 failed"
 
 
+def test_a_checkout_that_cannot_be_written_is_named_before_any_stage(tmp_path, monkeypatch, capsys):
+    (tmp_path / "build").touch()
+    monkeypatch.setattr(stages, "RESULTS", tmp_path / "build" / "results")
+    assert stages.run_plan([Stage("lint", ())], lambda _: pytest.fail("a stage runs")) == 1
+    assert f"{tmp_path}/build/results cannot be written (Not a directory)" in capsys.readouterr().err
+
+
 def test_a_report_of_pytest_is_counted(tmp_path):
     report = tmp_path / "junit.xml"
     report.write_text('<testsuites><testsuite tests="9" errors="1" failures="2" skipped="3"/></testsuites>')

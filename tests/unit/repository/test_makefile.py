@@ -1,0 +1,32 @@
+"""What all verbs of make share: the environment's interpreter, and how it writes to the terminal."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tools import environment
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def in_environment(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `program` as the verbs of the Makefile run theirs."""
+    verb = f"probe: ; $(in_environment) -c '{program}'"
+    command = ["make", "--silent", "--eval", verb, "probe", f"PYTHON={sys.executable}"]
+    return subprocess.run(
+        command, cwd=ROOT, env=os.environ | variables, capture_output=True, check=False, text=True, encoding="latin-1"
+    )
+
+
+def test_a_cache_whose_path_has_a_space_is_found(tmp_path):
+    cache = tmp_path / "with space"
+    (cache / "venv").mkdir(parents=True)
+    (cache / "venv" / environment.key()).symlink_to(sys.prefix)
+    done = in_environment("import sys; print(sys.prefix)", DTJ_CACHE=str(cache))
+    assert (done.stdout, done.stderr) == (f"{cache}/venv/{environment.key()}\n", "")
+
+
+def test_a_terminal_that_lacks_a_character_gets_another_in_its_place():
+    done = in_environment('print("── ✓ café")', PYTHONIOENCODING="latin-1")
+    assert (done.stdout, done.stderr) == ("?? ? café\n", "")
