@@ -19,9 +19,12 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["replicas"] == devices
     assert said["forked"] == -signal.SIGTERM
     assert said["export_differs"] < 1e-5
-    assert said["hot_file"] == pytest.approx(said["hot_directory"], rel=1e-4)
     assert said["hot_file"] < 0.8
-    assert said["no_weights"].startswith(f"initial_weights {tmp_path}/none.weights.h5 cannot be used (")
+    for checkpoint in ("hot_directory", "hot_prefix", "hot_job", "hot_job_prefix"):
+        assert said[checkpoint] == pytest.approx(said["hot_file"], rel=1e-4)
+    for refused, path in (("no_weights", "none.weights.h5"), ("wider", "job"), ("deeper", "job/ckpt-40")):
+        assert said[refused].startswith(f"initial_weights {tmp_path}/{path} cannot be used (")
+        assert said[refused].endswith("); give weights or a checkpoint of this model")
     assert said["bfloat16"]["policy"] == "mixed_bfloat16"
     assert said["bfloat16"]["optimizer"] == "Adam"
     assert said["float16"]["optimizer"] == "LossScaleOptimizer"

@@ -202,7 +202,7 @@ def _load_weights(model: Any, path: str) -> None:
         prefix = tf.train.latest_checkpoint(path) or path
         parts = tf.train.TrackableView.children(model).items()
         weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
-        tf.train.Checkpoint(model=weights).restore(prefix).expect_partial().assert_existing_objects_matched()
+        tf.train.Checkpoint(model=weights).read(prefix).expect_partial().assert_existing_objects_matched()
     except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise PreflightFailed(

@@ -15,6 +15,9 @@ import tensorflow as tf
 import dtj_trainer as dtj
 from dtj_trainer.data import feed
 from dtj_trainer.loop import engine
+from dtj_trainer.state.checkpoints import Checkpoints
+from dtj_trainer.state.folder import folder as local
+from dtj_trainer.state.markers import Owner
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])
@@ -54,16 +57,28 @@ tf.distribute.experimental_set_strategy(session.strategy)
 
 weights = folder / "hot.weights.h5"
 model.save_weights(weights)
-tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
+saved = tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
+jobs = Checkpoints(str(folder / "job"), 2, Owner(local(str(folder / "job")), "u", 1))
+jobs.claim()
+for step in (20, 40):
+    jobs.save(step, {"model": model, "optimizer": model.optimizer}, {}, lambda: None)
+jobs.wait()
 before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics["loss"]
-for name, path in {"file": weights, "directory": folder / "hot"}.items():
+hot = {"file": weights, "directory": folder / "hot", "prefix": saved, "job": folder / "job"}
+for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
     other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
     again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
     told[f"hot_{name}"] = again.metrics["loss"] / before
-try:
-    dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24, initial_weights=str(folder / "none.weights.h5"))
-except Exception as refusal:  # noqa: BLE001 - told to the test
-    told["no_weights"] = str(refusal)
+wider = keras.Sequential([keras.Input((8,)), keras.layers.Dense(17), keras.layers.Dense(1)])
+wider.compile("sgd", "mse")
+deeper = keras.Sequential([*model.layers, keras.layers.Dense(1)])
+deeper.compile("sgd", "mse")
+cold = {"no_weights": (compiled(), folder / "none.weights.h5"), "wider": (wider, folder / "job")}
+for name, (other, path) in {**cold, "deeper": (deeper, folder / "job" / "ckpt-40")}.items():
+    try:
+        dtj.fit(other, pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
+    except Exception as refusal:  # noqa: BLE001 - told to the test
+        told[name] = str(refusal)
 
 for kind in ("bfloat16", "float16"):
     mixed = dtj.fit(compiled, pipeline(), steps=60, global_batch_size=24, mixed_precision=kind)
