@@ -118,8 +118,13 @@ def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(
     assert habits["validation_arrays"] == f"PreflightFailed: validation{arrays}"
     endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
     assert habits["endless"] == habits["endless_function"] == endless
+    assert habits["empty"] == "PreflightFailed: the validation data is empty; check its files and filters"
     assert habits["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
     assert habits["no_validation"] == habits["no_callbacks"] == 4
     needs = "PreflightFailed: Keras' TensorBoard callback needs the package tensorboard, which is not installed here; "
     assert find_spec("tensorboard") is not None or habits["tensorboard"].startswith(needs)
     assert habits["steps"] == []
+
+
+def test_a_validation_that_finds_no_example_tells_no_score(habits):
+    assert habits["filtered"] == habits["filtered_batches"] == habits["empty"]

@@ -13,6 +13,7 @@ from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.running import Session
 
 UNKNOWN, INFINITE = -2, -1
+EMPTY_VALIDATION = "the validation data is empty; check its files and filters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,14 @@ def check_validation(data: Any, session: Session) -> None:
     """Refuse, before anything is trained, what no validation can read to its end.
 
     Raises:
-        PreflightFailed: neither a Pipeline nor a Dataset nor a function, or without end.
+        PreflightFailed: neither a Pipeline nor a Dataset nor a function, or without end, or known to be empty.
     """
     _is_data("validation", data)
-    if not isinstance(data, Pipeline):
-        _finite(data, session)
+    if isinstance(data, Pipeline):
+        return
+    found = _finite(data, session)
+    if found is data and int(found.cardinality()) == 0:  # of a function's, another process may have some
+        raise PreflightFailed(EMPTY_VALIDATION)
 
 
 def _finite(data: Any, session: Session) -> Any:
