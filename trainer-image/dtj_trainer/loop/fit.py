@@ -1,5 +1,6 @@
 """dtj.fit: a compiled Keras 3 model, trained by the loop."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ def fit(
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
-    initial_weights: str | None = None,
+    initial_weights: str | os.PathLike[str] | None = None,
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
     base_batch_size: int | None = None,
@@ -41,7 +42,7 @@ def fit(
     mixed_precision: str | None = None,
     callbacks: Sequence[Any] | None = (),
     seed: int = 0,
-    export: str | None = None,
+    export: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Train a compiled Keras 3 model (or what a function returns) under the strategy of this process.
 
@@ -56,6 +57,8 @@ def fit(
     session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.fit")
+        initial_weights = None if initial_weights is None else os.fspath(initial_weights)
+        export = None if export is None else os.fspath(export)
         check_accumulate(accumulate)
         scaling = learning_rate.known(learning_rate_scaling)
         started = time.monotonic()

@@ -47,7 +47,7 @@ def pipeline() -> dtj.data.Pipeline:
 
 
 model = compiled()
-dtj.fit(model, pipeline(), steps=20, global_batch_size=24, export=str(folder / "export"))
+dtj.fit(model, pipeline(), steps=20, global_batch_size=24, export=folder / "export")
 tf.distribute.experimental_set_strategy(None)  # as whoever serves it
 loaded = tf.saved_model.load(str(folder / "export"))
 served = loaded.serve(tf.constant(x[:10]))
@@ -67,7 +67,7 @@ before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics[
 hot = {"file": weights, "directory": folder / "hot", "prefix": saved, "job": folder / "job"}
 for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
     other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
-    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
+    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=path)
     told[f"hot_{name}"] = again.metrics["loss"] / before
 wider = keras.Sequential([keras.Input((8,)), keras.layers.Dense(17), keras.layers.Dense(1)])
 wider.compile("sgd", "mse")
@@ -76,7 +76,7 @@ deeper.compile("sgd", "mse")
 cold = {"no_weights": (compiled(), folder / "none.weights.h5"), "wider": (wider, folder / "job")}
 for name, (other, path) in {**cold, "deeper": (deeper, folder / "job" / "ckpt-40")}.items():
     try:
-        dtj.fit(other, pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
+        dtj.fit(other, pipeline(), steps=1, global_batch_size=24, initial_weights=path)
     except Exception as refusal:  # noqa: BLE001 - told to the test
         told[name] = str(refusal)
 
