@@ -80,7 +80,7 @@ def fit(
                 total=sizes.total or global_batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * ends.per_epoch if ends.per_epoch and epochs is not None else 500,
+            warm_up_steps=5 * ends.per_epoch if ends.per_epoch else 500,
         )
         trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))

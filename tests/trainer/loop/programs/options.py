@@ -108,16 +108,15 @@ class Rates(keras.callbacks.Callback):
         self.found.append(float(self.model.optimizer.learning_rate.numpy()))
 
 
-rates = Rates()
-dtj.fit(
-    compiled(keras.optimizers.SGD(0.01)),
-    pipeline(),
-    epochs=6,
-    steps_per_epoch=2,
-    per_replica_batch_size=12,
-    callbacks=[rates],
-)
-told["rates"] = [round(rate, 6) for rate in rates.found]
+lengths: dict[str, dict[str, Any]] = {
+    "rates": {"epochs": 6, "steps_per_epoch": 2},
+    "rates_of_steps": {"steps": 12, "steps_per_epoch": 2},
+}
+for name, length in {**lengths, "rates_of_one_epoch": {}}.items():
+    rates = Rates()
+    plain = compiled(keras.optimizers.SGD(0.01))
+    dtj.fit(plain, pipeline(), per_replica_batch_size=12, callbacks=[rates], **length)
+    told[name] = [round(rate, 6) for rate in rates.found]
 
 
 class StopsAt(keras.callbacks.Callback):
