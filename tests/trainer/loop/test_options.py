@@ -42,6 +42,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["seen"] == [0, 1, 2, 3]
     assert said["files"] == ["at-2.weights.h5", "at-4.weights.h5"]
     assert said["endless"] < 0.05  # of the last steps, not of all
+    assert said["ends"] == {"longer": [0, 5], "shorter": [0, 1, 25]}
     refused = "PreflightFailed: a global batch of 33 cannot be divided among 2 replicas; use 32 or 34"
     assert said["uneven"] == (refused if devices == 2 else 16)
     assert said["odd"] == {1: 8, 2: 6}[devices]

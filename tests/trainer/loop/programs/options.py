@@ -159,6 +159,12 @@ kinds = (tf.TensorSpec([None, 8]), tf.TensorSpec([None, 1]))
 endless = tf.data.Dataset.from_generator(forever, output_signature=kinds)
 ended = dtj.fit(compiled(keras.optimizers.SGD(0.05)), endless, steps=300)
 told["endless"] = ended.metrics["loss"]
+again = tf.data.Dataset.from_tensor_slices((x, y)).repeat(2).batch(24).filter(lambda *_: True)  # of unknown length
+ends: dict[str, list[int]] = {"longer": [], "shorter": []}
+for name, (data, steps) in {"longer": (endless, 5), "shorter": (again, 25)}.items():
+    hears = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs, told=ends[name]: told.append(epoch))
+    ends[name].append(dtj.fit(compiled(), data, epochs=2, steps=steps, callbacks=[hears]).step)
+told["ends"] = ends
 once = dtj.data.Pipeline(dtj.data.numpy(x, y), repeat=False)
 uneven = tf.data.Dataset.from_tensor_slices((x, y)).batch(33)
 single = tf.data.Dataset.from_tensor_slices((x, y[:, 0]))
