@@ -19,9 +19,12 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["replicas"] == devices
     assert said["forked"] == -signal.SIGTERM
     assert said["export_differs"] < 1e-5
-    assert said["hot_file"] == pytest.approx(said["hot_directory"], rel=1e-4)
     assert said["hot_file"] < 0.8
-    assert said["no_weights"].startswith(f"initial_weights {tmp_path}/none.weights.h5 cannot be used (")
+    for checkpoint in ("hot_directory", "hot_prefix", "hot_job", "hot_job_prefix"):
+        assert said[checkpoint] == pytest.approx(said["hot_file"], rel=1e-4)
+    for refused, path in (("no_weights", "none.weights.h5"), ("wider", "job"), ("deeper", "job/ckpt-40")):
+        assert said[refused].startswith(f"initial_weights {tmp_path}/{path} cannot be used (")
+        assert said[refused].endswith("); give weights or a checkpoint of this model")
     assert said["bfloat16"]["policy"] == "mixed_bfloat16"
     assert said["bfloat16"]["optimizer"] == "Adam"
     assert said["float16"]["optimizer"] == "LossScaleOptimizer"
@@ -32,10 +35,14 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert rates[-1] == pytest.approx(0.01 * devices)
     assert rates[0] == pytest.approx(0.01 * (1 + (devices - 1) / 10))
     assert rates == sorted(rates)
+    assert said["rates_of_steps"] == rates
+    assert len(said["rates_of_one_epoch"]) == 20 // devices
+    assert said["rates_of_one_epoch"][-1] == pytest.approx(0.01 * {1: 1, 2: 1 + 10 / 50}[devices])
     assert said["stopped"] == 3
     assert said["seen"] == [0, 1, 2, 3]
     assert said["files"] == ["at-2.weights.h5", "at-4.weights.h5"]
     assert said["endless"] < 0.05  # of the last steps, not of all
+    assert said["ends"] == {"longer": [0, 5], "shorter": [0, 1, 25]}
     refused = "PreflightFailed: a global batch of 33 cannot be divided among 2 replicas; use 32 or 34"
     assert said["uneven"] == (refused if devices == 2 else 16)
     assert said["odd"] == {1: 8, 2: 6}[devices]
@@ -106,6 +113,12 @@ def test_a_metric_of_each_class_is_an_array_for_callbacks_and_their_mean_for_all
         assert result[name] == pytest.approx(np.mean(value), rel=1e-5)
 
 
+def test_a_metric_of_several_results_is_named_by_them_as_in_keras(habits):
+    ours, theirs, result = habits["several"].values()
+    assert theirs.keys() == {"loss", "mean", "count", "val_loss", "val_mean", "val_count"}
+    assert result == ours == pytest.approx(theirs, rel=1e-5)
+
+
 def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
     arrays = (
         " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "
@@ -115,8 +128,13 @@ def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(
     assert habits["validation_arrays"] == f"PreflightFailed: validation{arrays}"
     endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
     assert habits["endless"] == habits["endless_function"] == endless
+    assert habits["empty"] == "PreflightFailed: the validation data is empty; check its files and filters"
     assert habits["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
     assert habits["no_validation"] == habits["no_callbacks"] == 4
     needs = "PreflightFailed: Keras' TensorBoard callback needs the package tensorboard, which is not installed here; "
     assert find_spec("tensorboard") is not None or habits["tensorboard"].startswith(needs)
     assert habits["steps"] == []
+
+
+def test_a_validation_that_finds_no_example_tells_no_score(habits):
+    assert habits["filtered"] == habits["filtered_batches"] == habits["empty"]

@@ -22,6 +22,10 @@ def strategy(kind: str, **options: Any) -> dict[str, str]:
     return {"DTJ_STRATEGY": json.dumps({"type": kind, **options})}
 
 
+OP_FIRST = {"TEST_OP_FIRST": "yes"}
+TOO_LATE = "TensorFlow ran an op before devices were configured; call dtj.init() first, "
+
+
 @pytest.fixture(scope="module")
 def one_device() -> dict[str, Any]:
     return run().said
@@ -34,6 +38,7 @@ def one_device() -> dict[str, Any]:
         ({"DTJ_LOGICAL_DEVICES": "2", **strategy("Mirrored", crossDeviceOps="HierarchicalCopy")}, "Mirrored"),
         ({"DTJ_LOGICAL_DEVICES": "2", **strategy("CentralStorage")}, "CentralStorage"),
         (strategy("None"), "None"),
+        ({"DTJ_THREADS": "1", **OP_FIRST}, "OneDevice"),
     ],
 )
 def test_weights_and_metrics_are_those_of_one_device(one_device, environment, name):
@@ -62,6 +67,8 @@ def test_a_step_of_ones_own_is_validated_stopped_and_the_same_on_three_devices()
         (strategy("Mirrored", crossDeviceOps="NCCL"), "NCCL needs GPUs and there is none here; "),
         ({"DTJ_GPUS": "2"}, "2 GPUs were asked for and TensorFlow sees 0; "),
         (strategy("Mirorred"), "strategy 'Mirorred' is unknown; use one of Auto, "),
+        ({"DTJ_LOGICAL_DEVICES": "2", **OP_FIRST}, TOO_LATE),
+        ({"DTJ_DETERMINISTIC": "true", **OP_FIRST}, TOO_LATE),
         ({"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}'}, "an evaluator evaluates checkp"),
         ({**strategy("CentralStorage"), "TEST_DROPOUT": "0.5"}, "Keras 3 cannot train a layer that writes "),
         (

@@ -15,7 +15,8 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: 
     Deterministic runs are pinned to one thread an op: the number of threads decides the order of sums.
 
     Raises:
-        PreflightFailed: a GPU was asked for and there is none, or TensorFlow already ran an op.
+        PreflightFailed: a GPU was asked for and there is none, or TensorFlow already ran an op and results depend on
+            what is set.
     """
     import tensorflow as tf
 
@@ -30,7 +31,7 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: 
         _split(tf, gpus or tf.config.list_physical_devices("CPU"), settings, on_gpu=bool(gpus))
         _threads(tf, settings, deterministic=deterministic, cgroup=cgroup)
     except RuntimeError as error:
-        if "initialized" not in str(error):
+        if "initializ" not in str(error):
             raise
         raise PreflightFailed(
             "TensorFlow ran an op before devices were configured; call dtj.init() first, "
@@ -61,8 +62,12 @@ def _threads(tf: Any, settings: DeviceSettings, *, deterministic: bool, cgroup: 
     threads = settings.threads or (1 if deterministic else cpu_limit(cgroup))
     if threads is None:
         return
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
+    try:
+        tf.config.threading.set_intra_op_parallelism_threads(threads)
+        tf.config.threading.set_inter_op_parallelism_threads(max(2, threads))
+    except RuntimeError:  # an op ran before, with the threads of TF_NUM_INTRAOP_THREADS, which dtj-run sets
+        if deterministic:
+            raise
 
 
 def cpu_limit(cgroup: Path = CGROUP) -> int | None:

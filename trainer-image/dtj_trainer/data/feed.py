@@ -13,6 +13,7 @@ from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.running import Session
 
 UNKNOWN, INFINITE = -2, -1
+EMPTY_VALIDATION = "the validation data is empty; check its files and filters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +111,14 @@ def check_validation(data: Any, session: Session) -> None:
     """Refuse, before anything is trained, what no validation can read to its end.
 
     Raises:
-        PreflightFailed: neither a Pipeline nor a Dataset nor a function, or without end.
+        PreflightFailed: neither a Pipeline nor a Dataset nor a function, or without end, or known to be empty.
     """
     _is_data("validation", data)
-    if not isinstance(data, Pipeline):
-        _finite(data, session)
+    if isinstance(data, Pipeline):
+        return
+    found = _finite(data, session)
+    if found is data and int(found.cardinality()) == 0:  # of a function's, another process may have some
+        raise PreflightFailed(EMPTY_VALIDATION)
 
 
 def _finite(data: Any, session: Session) -> Any:
@@ -137,10 +141,12 @@ def _untuned(dataset: Any) -> Any:
     return dataset.with_options(options)
 
 
-def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given: int | None) -> int | None:
+def epoch_steps(
+    data: Any, sizes: Batches, replicas: int, accumulate: int, given: int | None, most: int | None
+) -> int | None:
     """Updates in one pass over the data, where its size is known. A Dataset that does not know its length, or which of
     its batches divide, is read for that only where no number of steps is `given`: with one, a last batch that is left
-    out may count.
+    out may count. It is read no farther than the training of `most` updates comes: it may never end.
     """
     if isinstance(data, Pipeline):
         if data.size is None or not sizes.total:
@@ -155,11 +161,12 @@ def epoch_steps(data: Any, sizes: Batches, replicas: int, accumulate: int, given
         import tensorflow as tf
 
         _divisible(_first_batch(data), replicas)
-
-        def counted(count: Any, *batch: Any) -> Any:
-            return count + tf.cast(_length(batch) % replicas == 0, tf.int64)
-
-        cardinality = int(data.reduce(tf.constant(0, tf.int64), counted))
+        counted = data.filter(lambda *batch: _length(batch) % replicas == 0)
+        if most is not None:
+            counted = counted.take(most * accumulate + 1)
+        cardinality = int(counted.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+        if most is not None and cardinality > most * accumulate:
+            return None
     if cardinality == 0:
         raise PreflightFailed("the dataset is empty; check its files and filters")
     return cardinality // accumulate

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import feed
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.running import Session
@@ -45,6 +46,9 @@ class Evaluation:
 
         Processes agree after about as many batches as a call of training steps lasts. Without `each` these are
         evaluated in one call, where the strategy allows that.
+
+        Raises:
+            PreflightFailed: there was no example, in every process.
         """
         import numpy as np
 
@@ -60,6 +64,8 @@ class Evaluation:
             seconds, asked = time.monotonic() - began, self._session.link.preempted.is_set()
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
+            if not more and not total[-1]:
+                raise PreflightFailed(feed.EMPTY_VALIDATION)
             if not more or leaving:
                 self.found = {**self._means(total), **self._trainee.metrics()}
                 return None if more else {f"val_{name}": value for name, value in self.found.items()}

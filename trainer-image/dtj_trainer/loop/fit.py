@@ -1,5 +1,6 @@
 """dtj.fit: a compiled Keras 3 model, trained by the loop."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,7 +32,7 @@ def fit(
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
-    initial_weights: str | None = None,
+    initial_weights: str | os.PathLike[str] | None = None,
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
     base_batch_size: int | None = None,
@@ -41,7 +42,7 @@ def fit(
     mixed_precision: str | None = None,
     callbacks: Sequence[Any] | None = (),
     seed: int = 0,
-    export: str | None = None,
+    export: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Train a compiled Keras 3 model (or what a function returns) under the strategy of this process.
 
@@ -56,13 +57,15 @@ def fit(
     session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.fit")
+        initial_weights = None if initial_weights is None else os.fspath(initial_weights)
+        export = None if export is None else os.fspath(export)
         check_accumulate(accumulate)
         scaling = learning_rate.known(learning_rate_scaling)
         started = time.monotonic()
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)
-        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given)
+        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
         ends = length(epochs, steps, steps_per_epoch, known)
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
@@ -77,7 +80,7 @@ def fit(
                 total=sizes.total or global_batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * ends.per_epoch if ends.per_epoch and epochs is not None else 500,
+            warm_up_steps=5 * ends.per_epoch if ends.per_epoch else 500,
         )
         trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
@@ -202,7 +205,7 @@ def _load_weights(model: Any, path: str) -> None:
         prefix = tf.train.latest_checkpoint(path) or path
         parts = tf.train.TrackableView.children(model).items()
         weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
-        tf.train.Checkpoint(model=weights).restore(prefix).expect_partial().assert_existing_objects_matched()
+        tf.train.Checkpoint(model=weights).read(prefix).expect_partial().assert_existing_objects_matched()
     except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise PreflightFailed(

@@ -228,6 +228,7 @@ class KerasModel:
         return self._results(_sum_here)
 
     def _results(self, added: Callable[[Any, Any], Any]) -> dict[str, Any]:
+        import keras
         import numpy as np
 
         results: dict[str, Any] = {}
@@ -237,9 +238,9 @@ class KerasModel:
                 values = [np.asarray(value) for value in self._read(name, metric, added)]
             else:
                 values = [np.asarray(next(collected), dtype=variable.dtype) for variable in metric.variables]
-            result = metric.stateless_result(values)
-            pairs = result.items() if isinstance(result, dict) else [(name, result)]
-            results.update({key: float(value) if np.ndim(value) == 0 else np.asarray(value) for key, value in pairs})
+            with keras.StatelessScope(state_mapping=zip(metric.variables, values, strict=True)):
+                result = metric.result()  # may be a variable
+                results.update(_flat(result if isinstance(result, dict) else {name: result}))
         return results
 
     def _result_names(self) -> list[tuple[str, Any]]:
@@ -302,6 +303,19 @@ class KerasModel:
 
             self._readers["settle"] = average
         self._readers["settle"]()
+
+
+def _flat(results: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers and arrays; several results of one metric are named by themselves alone, as Keras names them."""
+    import numpy as np
+
+    found: dict[str, Any] = {}
+    for name, value in results.items():
+        if isinstance(value, dict):
+            found |= _flat(value)
+        else:
+            found[name] = float(value) if np.ndim(value) == 0 else np.asarray(value)
+    return found
 
 
 def _sum_of_all(strategy: Any, value: Any) -> Any:

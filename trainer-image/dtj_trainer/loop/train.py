@@ -76,7 +76,7 @@ def train(
         seed = seeded(session, seed)
         sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)
-        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given)
+        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
         ends = length(epochs, steps, steps_per_epoch, known)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, session)

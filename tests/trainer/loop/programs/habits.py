@@ -33,8 +33,13 @@ def fit(kind: type = keras.Sequential, **options: Any) -> int:
     return dtj.fit(made, **{"data": batches, "callbacks": [counting], **options}).step
 
 
-def each_class() -> dict[str, object]:
-    """A metric of each class, as callbacks hear of it here and in Keras' own fit, and as the job tells it."""
+class Several(keras.metrics.MeanAbsoluteError):
+    def result(self) -> dict[str, object]:
+        return {"mean": self.total / self.count, "of": {"count": self.count}}
+
+
+def told_of(metric: type[keras.metrics.Metric]) -> dict[str, object]:
+    """What callbacks hear of a metric here and in Keras' own fit, and what the job tells of it."""
     heard: list[dict[str, object]] = []
 
     def hear(epoch: int, logs: dict[str, Any]) -> None:
@@ -43,7 +48,7 @@ def each_class() -> dict[str, object]:
     def compiled() -> keras.Model:
         keras.utils.set_random_seed(3)
         made = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2, activation="softmax")])
-        made.compile("sgd", "categorical_crossentropy", metrics=[keras.metrics.F1Score()])
+        made.compile("sgd", "categorical_crossentropy", metrics=[metric()])
         return made
 
     hearing = [keras.callbacks.LambdaCallback(on_epoch_end=hear)]
@@ -57,10 +62,14 @@ TRIED: dict[str, Callable[[], object]] = {
     "validation_arrays": lambda: fit(validation=(x, y)),
     "endless": lambda: fit(validation=batches.repeat()),
     "endless_function": lambda: fit(validation=lambda context: batches.repeat()),
+    "empty": lambda: fit(validation=batches.take(0)),
+    "filtered": lambda: fit(validation=batches.filter(lambda *_: False), callbacks=()),
+    "filtered_batches": lambda: fit(validation=batches.map(lambda a, b: (a[:0], b[:0])), callbacks=()),
     "own_test": lambda: fit(OwnTest, validation=batches),
     "tensorboard": lambda: fit(callbacks=[keras.callbacks.TensorBoard()]),
     "no_callbacks": lambda: fit(callbacks=None),
-    "each_class": each_class,
+    "each_class": lambda: told_of(keras.metrics.F1Score),
+    "several": lambda: told_of(Several),
     "no_validation": lambda: fit(OwnTest, callbacks=()),
 }
 told: dict[str, object] = {}

@@ -15,6 +15,9 @@ import tensorflow as tf
 import dtj_trainer as dtj
 from dtj_trainer.data import feed
 from dtj_trainer.loop import engine
+from dtj_trainer.state.checkpoints import Checkpoints
+from dtj_trainer.state.folder import folder as local
+from dtj_trainer.state.markers import Owner
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])
@@ -44,7 +47,7 @@ def pipeline() -> dtj.data.Pipeline:
 
 
 model = compiled()
-dtj.fit(model, pipeline(), steps=20, global_batch_size=24, export=str(folder / "export"))
+dtj.fit(model, pipeline(), steps=20, global_batch_size=24, export=folder / "export")
 tf.distribute.experimental_set_strategy(None)  # as whoever serves it
 loaded = tf.saved_model.load(str(folder / "export"))
 served = loaded.serve(tf.constant(x[:10]))
@@ -54,16 +57,28 @@ tf.distribute.experimental_set_strategy(session.strategy)
 
 weights = folder / "hot.weights.h5"
 model.save_weights(weights)
-tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
+saved = tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
+jobs = Checkpoints(str(folder / "job"), 2, Owner(local(str(folder / "job")), "u", 1))
+jobs.claim()
+for step in (20, 40):
+    jobs.save(step, {"model": model, "optimizer": model.optimizer}, {}, lambda: None)
+jobs.wait()
 before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics["loss"]
-for name, path in {"file": weights, "directory": folder / "hot"}.items():
+hot = {"file": weights, "directory": folder / "hot", "prefix": saved, "job": folder / "job"}
+for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
     other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
-    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=str(path))
+    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=path)
     told[f"hot_{name}"] = again.metrics["loss"] / before
-try:
-    dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24, initial_weights=str(folder / "none.weights.h5"))
-except Exception as refusal:  # noqa: BLE001 - told to the test
-    told["no_weights"] = str(refusal)
+wider = keras.Sequential([keras.Input((8,)), keras.layers.Dense(17), keras.layers.Dense(1)])
+wider.compile("sgd", "mse")
+deeper = keras.Sequential([*model.layers, keras.layers.Dense(1)])
+deeper.compile("sgd", "mse")
+cold = {"no_weights": (compiled(), folder / "none.weights.h5"), "wider": (wider, folder / "job")}
+for name, (other, path) in {**cold, "deeper": (deeper, folder / "job" / "ckpt-40")}.items():
+    try:
+        dtj.fit(other, pipeline(), steps=1, global_batch_size=24, initial_weights=path)
+    except Exception as refusal:  # noqa: BLE001 - told to the test
+        told[name] = str(refusal)
 
 for kind in ("bfloat16", "float16"):
     mixed = dtj.fit(compiled, pipeline(), steps=60, global_batch_size=24, mixed_precision=kind)
@@ -93,16 +108,15 @@ class Rates(keras.callbacks.Callback):
         self.found.append(float(self.model.optimizer.learning_rate.numpy()))
 
 
-rates = Rates()
-dtj.fit(
-    compiled(keras.optimizers.SGD(0.01)),
-    pipeline(),
-    epochs=6,
-    steps_per_epoch=2,
-    per_replica_batch_size=12,
-    callbacks=[rates],
-)
-told["rates"] = [round(rate, 6) for rate in rates.found]
+lengths: dict[str, dict[str, Any]] = {
+    "rates": {"epochs": 6, "steps_per_epoch": 2},
+    "rates_of_steps": {"steps": 12, "steps_per_epoch": 2},
+}
+for name, length in {**lengths, "rates_of_one_epoch": {}}.items():
+    rates = Rates()
+    plain = compiled(keras.optimizers.SGD(0.01))
+    dtj.fit(plain, pipeline(), per_replica_batch_size=12, callbacks=[rates], **length)
+    told[name] = [round(rate, 6) for rate in rates.found]
 
 
 class StopsAt(keras.callbacks.Callback):
@@ -145,6 +159,12 @@ kinds = (tf.TensorSpec([None, 8]), tf.TensorSpec([None, 1]))
 endless = tf.data.Dataset.from_generator(forever, output_signature=kinds)
 ended = dtj.fit(compiled(keras.optimizers.SGD(0.05)), endless, steps=300)
 told["endless"] = ended.metrics["loss"]
+again = tf.data.Dataset.from_tensor_slices((x, y)).repeat(2).batch(24).filter(lambda *_: True)  # of unknown length
+ends: dict[str, list[int]] = {"longer": [], "shorter": []}
+for name, (data, steps) in {"longer": (endless, 5), "shorter": (again, 25)}.items():
+    hears = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs, told=ends[name]: told.append(epoch))
+    ends[name].append(dtj.fit(compiled(), data, epochs=2, steps=steps, callbacks=[hears]).step)
+told["ends"] = ends
 once = dtj.data.Pipeline(dtj.data.numpy(x, y), repeat=False)
 uneven = tf.data.Dataset.from_tensor_slices((x, y)).batch(33)
 single = tf.data.Dataset.from_tensor_slices((x, y[:, 0]))
