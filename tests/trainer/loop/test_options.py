@@ -38,6 +38,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["rates_of_steps"] == rates
     assert len(said["rates_of_one_epoch"]) == 20 // devices
     assert said["rates_of_one_epoch"][-1] == pytest.approx(0.01 * {1: 1, 2: 1 + 10 / 50}[devices])
+    assert said["rates_by_steps"][-1] == pytest.approx(0.01 * (1 + (devices - 1) * 2 / 500))
     assert said["stopped"] == 3
     assert said["seen"] == [0, 1, 2, 3]
     assert said["files"] == ["at-2.weights.h5", "at-4.weights.h5"]

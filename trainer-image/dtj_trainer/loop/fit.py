@@ -67,6 +67,7 @@ def fit(
         given = steps_per_epoch or (steps if epochs is None else None)
         known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
         ends = length(epochs, steps, steps_per_epoch, known)
+        by_steps = steps is not None and epochs is None and steps_per_epoch is None
         model = _model(model, mixed_precision)
         keras_model.build(model, feed.element_spec(data, session, sizes), session)
         if validation is not None:
@@ -80,7 +81,7 @@ def fit(
                 total=sizes.total or global_batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * ends.per_epoch if ends.per_epoch else 500,
+            warm_up_steps=5 * ends.per_epoch if ends.per_epoch and not by_steps else 500,
         )
         trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))

@@ -112,7 +112,7 @@ lengths: dict[str, dict[str, Any]] = {
     "rates": {"epochs": 6, "steps_per_epoch": 2},
     "rates_of_steps": {"steps": 12, "steps_per_epoch": 2},
 }
-for name, length in {**lengths, "rates_of_one_epoch": {}}.items():
+for name, length in {**lengths, "rates_of_one_epoch": {}, "rates_by_steps": {"steps": 2}}.items():
     rates = Rates()
     plain = compiled(keras.optimizers.SGD(0.01))
     dtj.fit(plain, pipeline(), per_replica_batch_size=12, callbacks=[rates], **length)
