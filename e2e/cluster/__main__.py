@@ -20,7 +20,7 @@ def main(words: list[str] | None = None) -> int:
     before, kubectl, after = _split_kubectl(words)
     options = argparse.Namespace(**DEFAULTS)
     _parser().parse_args([*before, *kubectl], options)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return int(_carry_out(options, after))
     except ClusterError as error:
