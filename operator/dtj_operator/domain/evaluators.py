@@ -45,11 +45,12 @@ def _take_in(draft: Draft, slot: Slot, failure: Failure) -> None:
     steady = lived >= timedelta(seconds=backoff.reset_after_seconds)
     row = known.consecutive if known and not steady else 0
     if failure.evidence:
-        wait = timedelta(seconds=backoff.initial_seconds) if row else timedelta()
+        wait = timedelta(seconds=backoff.initial_seconds) if known and not steady else timedelta()
     else:
         wait = delay(backoff.initial_seconds, backoff.max_seconds, row)
+        row += 1
     draft.evaluators[slot.index] = EvaluatorRestart(
-        index=slot.index, uid=pod.uid if pod else "", consecutive=row + 1, due=draft.now + wait
+        index=slot.index, uid=pod.uid if pod else "", consecutive=row, due=draft.now + wait
     )
     _announce(draft, slot, failure)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import ConditionType, EventReason, RestartPolicy, Role
+from dtj_operator.api.names import ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import OpenIncident
 from dtj_operator.domain.failure import (
     VANISHED,
@@ -124,9 +124,14 @@ def _act_when_due(draft: Draft) -> Verdict | None:
     if incident is None or incident.acted_attempt is not None:
         return None
     root = incident.root
+    told = describe_root(draft, root)
+    if draft.fallen.isdisjoint(draft.wanted):
+        draft.incident = None
+        draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
+        draft.set_false(ConditionType.RESTARTING, Reason.SCALED, f"{told}; the job is scaled to go on without it.")
+        return None
     judged = judge(draft, root, draft.fallen)
     due = incident.opened_at + judged.wait
-    told = describe_root(draft, root)
     if draft.now < due:
         draft.check_at(due)
         draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": due})

@@ -541,11 +541,15 @@ def test_an_evaluator_that_waits_to_be_replaced_is_not_done_though_it_ends_with_
     assert world.pods.keys() == {"train-worker-0", "train-evaluator-0"}
 
 
-def test_a_job_does_not_run_while_a_pod_waits_to_be_replaced_that_is_scaled_away():
-    world = job(worker=3).spec(strategy={"type": "None"}).running().pod("worker", 2, failed(1)).settle()
-    world.scale(2).settle()
+def test_a_job_does_not_run_while_a_pod_waits_to_be_replaced_whose_node_is_back():
+    world = recovered(job(worker=2).running().pod("worker", 1, terminating()).settle())
+    world.pod("worker", 0, {"node": "n"}).pod("worker", 1, {"node": "m"}).lose("m").settle()
+    world.lost_nodes.clear()
+    world.settle()
     assert (world.holds("Running"), world.holds("Restarting")) == (False, True)
-    assert recovered(world).holds("Running")
+    world.later(1).settle().reap().settle().each(ready()).settle()
+    assert attempts(world)["train-worker-1"] == "2"
+    assert world.holds("Running")
 
 
 @pytest.mark.parametrize("seconds", [0, 1])
@@ -631,6 +635,14 @@ def test_an_evaluator_under_always_that_ends_with_0_when_it_is_deleted_is_starte
     assert world.status.completed == {}
     assert set(world.pods) == {"train-worker-0", "train-evaluator-0"}
     assert world.restarts_of("evaluator") == 1
+
+
+def test_disruptions_of_an_evaluator_do_not_lengthen_its_backoff():
+    world = job(worker=1, evaluator=1).running()
+    for waits in (0, 1, 1):
+        world.pod("evaluator", 0, evicted()).settle().later(waits).settle().pod("evaluator", 0, ready()).settle()
+    world.pod("evaluator", 0, failed(1)).settle()
+    assert world.later(1).act().creates == ["train-evaluator-0"]
 
 
 def test_a_clock_that_was_set_back_keeps_no_evaluator_waiting():

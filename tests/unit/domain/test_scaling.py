@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dtj_operator.api.names import Cause
 from tests.support.world import (
     attempts,
@@ -9,6 +11,7 @@ from tests.support.world import (
     failed,
     job,
     ready,
+    recovered,
 )
 
 
@@ -80,6 +83,26 @@ def test_a_job_that_is_scaled_to_nothing_restarts_no_more_and_its_time_at_rest_i
     world.later(3600).scale(2).settle().each(ready()).settle()
     assert world.status.phase == "Running"
     assert world.seen("Recovered") == []
+
+
+@pytest.mark.parametrize("strategy", ["None", "MultiWorkerMirrored"])
+def test_a_failed_worker_that_is_scaled_away_before_its_restart_costs_nothing(strategy: str):
+    policy = {"maxRestarts": 0, "backoff": {"initialSeconds": 60}}
+    world = job(worker=3).spec(strategy={"type": strategy}, failurePolicy=policy).running()
+    world.pod("worker", 2, failed(1)).settle()
+    assert world.holds("Restarting")
+    world.scale(2).settle().reap().settle().each(ready()).settle()
+    assert world.pods.keys() == {"train-worker-0", "train-worker-1"}
+    assert (world.holds("Running"), world.holds("Restarting")) == (True, False)
+    assert world.status.restarts.charged == 0
+    assert world.status.backoff.next_attempt_time is None
+
+
+def test_a_failed_worker_that_is_scaled_away_with_others_left_that_failed_is_restarted_with_them():
+    world = job(worker=3).spec(strategy={"type": "None"}).running()
+    world.pod("worker", 1, failed(1)).pod("worker", 2, failed(1)).settle().scale(2)
+    assert "train-worker-1" in recovered(world).pods
+    assert world.status.restarts.charged == 1
 
 
 def test_scaling_below_a_completed_index_forgets_nothing():
