@@ -208,6 +208,11 @@ class Draft:
         return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
 
     @property
+    def waits_to_act(self) -> bool:
+        """Whether an incident is open whose action is still to come."""
+        return self.incident is not None and self.incident.acted_attempt is None
+
+    @property
     def multi_pod(self) -> bool:
         """Whether the spec asks for more than one pod."""
         return len(self.wanted) > 1
@@ -232,6 +237,10 @@ class Draft:
         return condition is not None and condition.status == "True"
 
     # Writing
+
+    def expect_attempt(self, due: datetime | None) -> None:
+        """When the next attempt begins, if one waits for that."""
+        self.backoff = self.backoff.model_copy(update={"next_attempt_time": due})
 
     def set_true(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
         """The condition holds. Returns whether that is new."""

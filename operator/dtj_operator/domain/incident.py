@@ -127,14 +127,14 @@ def _act_when_due(draft: Draft) -> Verdict | None:
     told = describe_root(draft, root)
     if draft.fallen.isdisjoint(draft.wanted):
         draft.incident = None
-        draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
+        draft.expect_attempt(None)
         draft.set_false(ConditionType.RESTARTING, Reason.SCALED, f"{told}; the job is scaled to go on without it.")
         return None
     judged = judge(draft, root, draft.fallen)
     due = incident.opened_at + judged.wait
     if draft.now < due:
         draft.check_at(due)
-        draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": due})
+        draft.expect_attempt(due)
         draft.set_true(ConditionType.RESTARTING, root.cause, told)
         return None
     if judged.fails is not None:

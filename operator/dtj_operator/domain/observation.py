@@ -54,7 +54,7 @@ def _fallen(draft: Draft, slot: Slot) -> bool:
     if slot.role is Role.EVALUATOR:
         known = draft.evaluators.get(slot.index)
         return known is not None and known.due is not None
-    return draft.incident is not None and draft.incident.acted_attempt is None and slot in draft.fallen
+    return draft.waits_to_act and slot in draft.fallen
 
 
 def _remember_made(draft: Draft) -> None:

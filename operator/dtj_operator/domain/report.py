@@ -73,8 +73,7 @@ def _failed(draft: Draft, slot: Slot) -> bool:
 
 def _running(draft: Draft) -> None:
     """True when every pod of chief, worker and ps is Ready or done, and none waits to be replaced; else why not."""
-    waits = draft.incident is not None and draft.incident.acted_attempt is None
-    if all_up(draft) and not waits:
+    if all_up(draft) and not draft.waits_to_act:
         _all_ready(draft)
         running_again(draft)
         return

@@ -36,7 +36,7 @@ def scaled(draft: Draft) -> None:
     """Take over a new size; an incident that waits for its action goes first."""
     if draft.held or not resized(draft):
         return
-    if draft.incident is not None and draft.incident.acted_attempt is None:
+    if draft.waits_to_act:
         draft.held = "The job is scaled once its restart is under way."
         return
     before = draft.strategy

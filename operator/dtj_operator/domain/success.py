@@ -68,7 +68,7 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
         draft.set_false(ConditionType.SUSPENDED, Reason.FINISHED, "The job is finished.")
     draft.completion_time = draft.completion_time or whole_second(draft.now)
     draft.incident = None
-    draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
+    draft.expect_attempt(None)
     draft.message = message
     first = success_slot(draft)
     if first is not None:

@@ -29,7 +29,7 @@ def suspended(draft: Draft) -> Verdict | None:
     draft.choose_strategy()
     draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
     draft.incident, draft.started = None, False
-    draft.backoff = draft.backoff.model_copy(update={"next_attempt_time": None})
+    draft.expect_attempt(None)
     if draft.first_running_time is None:
         draft.first_pod_time = None
     message = "The job is suspended; set spec.suspend to false to resume it."
