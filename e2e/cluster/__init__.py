@@ -1,6 +1,6 @@
 """Real Kubernetes clusters for tests, the demo and benches.
 
-`python -m e2e.cluster up` starts one on this machine; see docs/cluster.md.
+`python -m e2e.cluster up` starts one on this machine; see docs/howto/test-clusters.md.
 From Python: `e2e.cluster.providers.up(...)`, `providers.attach(...)`, and
 `e2e.cluster.plane.plane(...)` for an API server alone.
 """

@@ -1,6 +1,6 @@
 """A real Kubernetes cluster inside this machine: one control plane, N nodes.
 
-Each is a machine of its own (processes, mounts, network); see docs/cluster.md.
+Each is a machine of its own (processes, mounts, network); see docs/howto/test-clusters.md.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class ConditionType(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons of conditions; docs/reference/conditions.md explains each."""
+    """Reasons of conditions; docs/reference/conditions-and-events.md explains each."""
 
     # Created
     JOB_CREATED = "JobCreated"

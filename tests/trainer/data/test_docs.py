@@ -1,4 +1,4 @@
-"""The program in docs/data.md runs as it stands."""
+"""The program in docs/howto/data.md runs as it stands."""
 
 import re
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.trainer
 
 
 def test_the_program_of_the_data_page_runs(tmp_path):
-    found = re.search(r"```python\n(.*?)```", (launch.ROOT / "docs" / "data.md").read_text(), re.DOTALL)
+    found = re.search(r"```python\n(.*?)```", (launch.ROOT / "docs" / "howto" / "data.md").read_text(), re.DOTALL)
     assert found is not None
     rng = np.random.default_rng(0)
     (tmp_path / "clicks").mkdir()

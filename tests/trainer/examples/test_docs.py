@@ -1,4 +1,4 @@
-"""What docs/strategies.md says of TensorFlow's names is so."""
+"""What docs/howto/choose-a-strategy.md says of TensorFlow's names is so."""
 
 import re
 
@@ -14,7 +14,7 @@ NAME = re.compile(r"`(tf\.[\w.]+)`")
 
 
 def test_names_that_articles_use_are_missing_and_those_to_use_instead_are_there():
-    rows = ROW.findall((launch.ROOT / "docs" / "strategies.md").read_text())
+    rows = ROW.findall((launch.ROOT / "docs" / "howto" / "choose-a-strategy.md").read_text())
     wrong = [name for name, _ in rows]
     right = [name for _, instead in rows for name in NAME.findall(instead)]
     assert len(wrong) >= 10

@@ -92,7 +92,7 @@ def test_each_node_has_its_own_pods_and_control_group(host):
 
 def test_dns_answers_are_kept_for_the_documented_seconds():
     assert f"ttl {node.DNS_TTL_SECONDS}" in node.corefile(Path("k"))
-    documented = Path(__file__).parents[3] / "docs" / "cluster.md"
+    documented = Path(__file__).parents[3] / "docs" / "howto" / "test-clusters.md"
     assert f"{node.DNS_TTL_SECONDS} seconds" in documented.read_text()
 
 

@@ -1,4 +1,4 @@
-"""docs/behaviours.md names the test of each behaviour; the tests are there."""
+"""tests/behaviours.md names the test of each behaviour; the tests are there."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGE = (ROOT / "docs" / "behaviours.md").read_text()
+PAGE = (ROOT / "tests" / "behaviours.md").read_text()
 ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
 LATER = "55"
 """The one that is for a later step."""
