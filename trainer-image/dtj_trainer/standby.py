@@ -1,6 +1,6 @@
 """A standby in its own process: it prepares everything up to the first step, quietly, and waits to take over.
 
-docs/decisions/041-the-standby.md. Standard library only.
+docs/decisions/041-standby-processes.md. Standard library only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A second process that takes over when one of the job falls: docs/decisions/041-the-standby.md."""
+"""A second process that takes over when one of the job falls: docs/decisions/041-standby-processes.md."""
 
 import json
 import os

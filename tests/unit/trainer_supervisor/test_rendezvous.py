@@ -1,4 +1,4 @@
-"""The agreement of supervisors on the next cluster: docs/decisions/010-rendezvous.md."""
+"""The agreement of supervisors on the next cluster: docs/decisions/010-membership.md."""
 
 import random
 from dataclasses import replace

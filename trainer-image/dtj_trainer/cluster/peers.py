@@ -1,7 +1,7 @@
 """Waiting for the other members of the cluster, from the process that trains.
 
 Under `dtj-run` the supervisors have already agreed that every peer is there and of this job
-(docs/decisions/010-rendezvous.md); what is left is the leader's TensorFlow port: whoever calls
+(docs/decisions/010-membership.md); what is left is the leader's TensorFlow port: whoever calls
 it before it listens loses 1.05 s in gRPC's first connect back-off.
 Standard library only.
 """

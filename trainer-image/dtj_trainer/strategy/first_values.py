@@ -1,8 +1,9 @@
 """The first values of variables under MultiWorkerMirrored: the leader's, sent in few packs.
 
 TensorFlow sends each variable by a collective of its own when it is made, and waits for it. Between `init()` and the
-first `strategy.run` they are only collected, and then sent together (docs/decisions/040-the-way-back.md). Variables
-made later, or while a function is traced, go TensorFlow's own way.
+first `strategy.run` they are only collected, and then sent together
+(docs/decisions/040-recovery-in-new-processes.md). Variables made later, or while a function is traced, go TensorFlow's
+own way.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -3,7 +3,7 @@
 Every attempt to form the cluster has a number, its generation. Whoever lost its process wants
 the next one; whoever hears of a higher number gives its own process up and follows. A process is
 let go when every member stands at the same generation, and at a cluster formed of the same
-supervisors. docs/decisions/010-rendezvous.md has the reasons.
+supervisors. docs/decisions/010-membership.md has the reasons.
 
 Pure: no I/O, no clock.
 """

@@ -18,7 +18,7 @@ from dtj_trainer.cluster.accelerators import tpu_there
 KEEP_MEMORY: Final = {"MALLOC_TOP_PAD_": f"{64 << 20}", "MALLOC_MMAP_THRESHOLD_": f"{32 << 20}"}
 """Let glibc keep what a step frees for the next one (mallopt(3)). By default it hands large tensors, and the heaps of
 TensorFlow's threads, back to the kernel each time, and a convolutional network spends half of its time in page faults
-(docs/decisions/043-memory-between-steps.md).
+(docs/decisions/043-malloc-settings.md).
 """
 WITHOUT_CHIPS: Final = {"TPU_LOAD_LIBRARY": "0"}
 """Keep tensorflow-tpu from loading libtpu where there are no chips to claim. By default it does that while it is

@@ -2,7 +2,7 @@
 
 When a process of the job falls, every supervisor lets its standby go instead of a new process, and training goes on
 without the second that a new process needs. It is made only while all train and there is room for it, and it never
-stands in the way: whatever happens to it, the job goes on as without it (docs/decisions/041-the-standby.md).
+stands in the way: whatever happens to it, the job goes on as without it (docs/decisions/041-standby-processes.md).
 """
 
 from __future__ import annotations
