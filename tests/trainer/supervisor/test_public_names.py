@@ -17,20 +17,6 @@ def test_a_program_in_a_pod_finds_all_of_tensorflow():
     assert preloaded == plain
 
 
-def test_what_the_import_leaves_out_is_there_for_who_uses_it(tmp_path: Path):
-    used = told("omitted.py", str(tmp_path))
-    assert used["before"] == []
-    assert used["after"] == used["packages"]
-    assert "the_layer" in used["summary"]
-    assert used["same"] == [True, True]
-    assert any("Could not reach RemoteMonitor" in warning for warning in used["warned"])
-    assert used["on_gcp"] is False
-    assert used["awaited"] == 7
-    assert used["product"] == [[4.0, 4.0]] * 2
-    assert used["wrapper"].startswith("tensorflow.python.keras.")
-    assert used["decayed"] == [pytest.approx(0.1)]
-
-
 def test_a_process_that_goes_on_from_a_checkpoint_finds_imported_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

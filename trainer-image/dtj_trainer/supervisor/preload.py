@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from dtj_trainer.supervisor.ahead import Ahead, import_present
 from dtj_trainer.supervisor.deferral import defer, demand
-from dtj_trainer.supervisor.omission import less_imported
-from dtj_trainer.supervisor.repetition import unrepeated
 
 PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
@@ -37,7 +35,7 @@ def preload(ahead: Ahead | None = None) -> None:
     ahead = ahead or Ahead()
     gc.disable()
     defer()
-    with ahead.fetched("dtj_trainer.supervisor.child"), unrepeated(), less_imported():
+    with ahead.fetched("dtj_trainer.supervisor.child"):
         _preload_tensorflow()
         import_present(PRELOADED)
     gc.freeze()  # it stays: no fork looks through it for garbage
