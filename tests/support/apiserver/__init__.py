@@ -7,7 +7,7 @@
         server.log.writes("dtj-operator/")                     # who wrote what
 
 It serves core/v1 pods, services, events, namespaces, nodes; coordination leases; our own kind with
-`status` and `scale`, under the schema and the CEL rules of the committed CRD; CRDs; discovery; access reviews. It keeps
+`status`, under the schema and the CEL rules of the committed CRD; CRDs; discovery; access reviews. It keeps
 one counter of resourceVersions, answers 409 to stale writes, isolates the status subresource, deletes
 pods gracefully (a kubelet has to confirm: `tests.support.kubelet`), collects garbage by owner
 references, and streams watches with bookmarks, 410 and in-stream errors.
@@ -25,8 +25,8 @@ Trouble on demand:
     server.bury("operator-1")                                  # that client is dead, nothing it sends arrives
     server.on_commit(listener)                                 # called within every commit
 
-What it does not do: protobuf, tables, strategic merge beyond the lists in `patch.py`, exec and logs,
-admission webhooks, the cost budget of CEL.
+What it does not do: server-side apply, scale, protobuf, tables, strategic merge beyond the lists in `patch.py`,
+exec and logs, admission webhooks, the cost budget of CEL.
 """
 
 from tests.support.apiserver.faults import Answer, Cut, Hang, Meanwhile, Slow, gateway_timeout, too_many_requests

@@ -97,7 +97,7 @@ JOBS: Final = Kind(
     "v1alpha1",
     "distributedtrainingjobs",
     "DistributedTrainingJob",
-    subresources=("status", "scale"),
+    subresources=("status",),
     short_names=("dtj",),
     categories=("all", "training"),
     counts_generations=True,

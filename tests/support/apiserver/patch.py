@@ -10,7 +10,6 @@ from tests.support.apiserver.errors import Refusal, bad_request
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 MERGE_KEYS: Final = {
     "conditions": "type",

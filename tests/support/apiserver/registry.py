@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from tests.support.apiserver import apply, core, patch
+from tests.support.apiserver import core, patch
 from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import Refusal, already_exists, bad_request, conflict, forbidden, invalid, not_found
 from tests.support.apiserver.kinds import NAMESPACES, PODS
@@ -76,7 +76,7 @@ class Registry:
 
     # create ------------------------------------------------------------------------------
 
-    def create(self, kind: Kind, namespace: str, body: Object, *, manager: str = "", strict: bool = False) -> Object:
+    def create(self, kind: Kind, namespace: str, body: Object, *, strict: bool = False) -> Object:
         """POST of one object; raises Refusal."""
         obj = self._incoming(kind, namespace, body)
         metadata = obj["metadata"]
@@ -97,7 +97,6 @@ class Registry:
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "generation",
-            "managedFields",
         ):
             metadata.pop(server_field, None)
         if kind.custom:
@@ -116,7 +115,7 @@ class Registry:
         if kind.counts_generations:
             metadata["generation"] = 1
         obj = {**obj, "metadata": metadata}
-        return self.store.put(kind, key, apply.record_update(None, obj, manager, timestamp(self.now())))
+        return self.store.put(kind, key, obj)
 
     def _incoming(self, kind: Kind, namespace: str, body: Any) -> Object:
         if not isinstance(body, dict) or not isinstance(body.get("metadata", {}), dict):
@@ -167,9 +166,7 @@ class Registry:
 
     # update ------------------------------------------------------------------------------
 
-    def update(
-        self, kind: Kind, namespace: str, name: str, body: Object, *, subresource: str = "", manager: str = ""
-    ) -> Object:
+    def update(self, kind: Kind, namespace: str, name: str, body: Object, *, subresource: str = "") -> Object:
         """PUT of an object or of its status; raises Refusal."""
         new = self._incoming(kind, namespace, body)
         if new["metadata"].setdefault("name", name) != name:
@@ -180,13 +177,13 @@ class Registry:
         if old is None:
             if kind.create_on_update and not new["metadata"].get("uid"):
                 new["metadata"].pop("resourceVersion", None)
-                return self.create(kind, namespace, new, manager=manager)
+                return self.create(kind, namespace, new)
             raise not_found(kind, name)
         if not kind.unconditional_update and not new["metadata"].get("resourceVersion"):
             raise invalid(
                 kind, name, [("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")]
             )
-        return self._replace(kind, old, new, subresource, manager)
+        return self._replace(kind, old, new, subresource)
 
     def patch(
         self,
@@ -197,13 +194,9 @@ class Registry:
         content_type: str,
         *,
         subresource: str = "",
-        manager: str = "",
-        force: bool = False,
     ) -> Object:
         """PATCH of an object or of its status; raises Refusal."""
         old = self.store.get(kind, (namespace, name))
-        if content_type == patch.APPLY_PATCH:
-            return self._apply(kind, namespace, name, old, body, subresource, manager, force=force)
         if old is None:
             raise not_found(kind, name)
         if content_type == patch.JSON_PATCH:
@@ -218,41 +211,7 @@ class Registry:
             )
         if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
             raise bad_request("the patch does not leave an object")
-        return self._replace(kind, old, copied(new), subresource, manager)
-
-    def _apply(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        old: Object | None,
-        body: Any,
-        subresource: str,
-        manager: str,
-        *,
-        force: bool,
-    ) -> Object:
-        if not manager:
-            raise bad_request(
-                "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
-            )
-        wanted = self._incoming(kind, namespace, body)
-        if wanted["metadata"].setdefault("name", name) != name:
-            raise bad_request("the name in the body does not match the name on the URL")
-        moment = timestamp(self.now())
-        if old is None:
-            if subresource:
-                raise not_found(kind, name)
-            uid = wanted["metadata"].get("uid")
-            if uid:
-                raise conflict(kind, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: ")
-            created = self.create(kind, namespace, wanted)
-            owned = apply.record_apply(created, apply.fields_of(wanted), manager, moment)
-            return self.store.put(kind, (namespace, name), owned)
-        self._same(kind, old, wanted)
-        merged = apply.applied(kind, old, wanted, manager, force=force)
-        merged["metadata"].pop("resourceVersion", None)
-        return self._replace(kind, old, merged, subresource, manager, apply_fields=apply.fields_of(wanted))
+        return self._replace(kind, old, copied(new), subresource)
 
     def _same(self, kind: Kind, old: Object, new: Object) -> None:
         name = old["metadata"]["name"]
@@ -264,21 +223,12 @@ class Registry:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
             raise conflict(kind, name, why)
 
-    def _replace(
-        self,
-        kind: Kind,
-        old: Object,
-        new: Object,
-        subresource: str,
-        manager: str,
-        *,
-        apply_fields: frozenset[apply.Path] | None = None,
-    ) -> Object:
+    def _replace(self, kind: Kind, old: Object, new: Object, subresource: str) -> Object:
         self._same(kind, old, new)
         metadata = new["metadata"]
         if metadata.get("name") != old["metadata"]["name"]:
             raise invalid(kind, old["metadata"]["name"], [("metadata.name", "Invalid value: field is immutable")])
-        for name in (*IDENTITY_FIELDS, "resourceVersion", "managedFields"):
+        for name in (*IDENTITY_FIELDS, "resourceVersion"):
             metadata.pop(name, None)
             if name in old["metadata"]:
                 metadata[name] = old["metadata"][name]
@@ -291,7 +241,7 @@ class Registry:
         if kind.custom:
             new = self._schema(kind, new, old)
         core.validate(kind, new, old)
-        return self._commit(kind, old, new, manager, apply_fields)
+        return self._commit(kind, old, new)
 
     def _isolated(self, kind: Kind, old: Object, new: Object, subresource: str) -> Object:
         """The status subresource changes the status alone, and nothing else changes the status."""
@@ -311,19 +261,12 @@ class Registry:
                 new["status"] = old["status"]
         return new
 
-    def _commit(
-        self, kind: Kind, old: Object, new: Object, manager: str, apply_fields: frozenset[apply.Path] | None
-    ) -> Object:
+    def _commit(self, kind: Kind, old: Object, new: Object) -> Object:
+        if old == new:
+            return old
         if kind.counts_generations and _beside_metadata(old) != _beside_metadata(new):
             new = {**new, "metadata": {**new["metadata"], "generation": old["metadata"].get("generation", 0) + 1}}
-        moment = timestamp(self.now())
-        if apply_fields is not None:
-            new = apply.record_apply(new, apply_fields, manager, moment)
-        elif old != new:
-            new = apply.record_update(old, new, manager, moment)
         key = (new["metadata"].get("namespace", ""), new["metadata"]["name"])
-        if apply.without_times(old) == apply.without_times(new):
-            return old
         stored = self.store.put(kind, key, new)
         metadata = stored["metadata"]
         if (

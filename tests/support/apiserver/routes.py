@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from tests.support.apiserver import discovery, patch, scale
+from tests.support.apiserver import discovery
 from tests.support.apiserver.door import Door, answered
 from tests.support.apiserver.errors import Refusal, bad_request, expired
 from tests.support.apiserver.faults import Faults
-from tests.support.apiserver.kinds import CRDS, KINDS, Kind, Object
+from tests.support.apiserver.kinds import KINDS, Kind, Object
 from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
 from tests.support.apiserver.selectors import selector
@@ -117,8 +117,6 @@ class Routes:
         registry = _rehearsal(self.registry) if request.query.get("dryRun") == "All" else self.registry
         if verb == "list":
             return 200, self._list(request, target)
-        if target.subresource == "scale":
-            return 200, self._scale(registry, target, verb, body, request.content_type)
         if verb == "get":
             return 200, registry.get(target.kind, target.namespace, target.name)
         if verb in {"delete", "deletecollection"}:
@@ -129,24 +127,13 @@ class Routes:
         self, registry: Registry, request: web.Request, target: Target, verb: str, body: Any
     ) -> tuple[int, Object]:
         kind, namespace, name, query = target.kind, target.namespace, target.name, request.query
-        manager = query.get("fieldManager", "")
         if verb == "create":
             strict = query.get("fieldValidation") == "Strict"
-            return 201, registry.create(kind, namespace, body, manager=manager, strict=strict)
+            return 201, registry.create(kind, namespace, body, strict=strict)
         code = 200 if registry.store.get(kind, (namespace, name)) is not None else 201
         if verb == "update":
-            said = registry.update(kind, namespace, name, body, subresource=target.subresource, manager=manager)
-            return code, said
-        said = registry.patch(
-            kind,
-            namespace,
-            name,
-            body,
-            request.content_type,
-            subresource=target.subresource,
-            manager=manager,
-            force=query.get("force") == "true",
-        )
+            return code, registry.update(kind, namespace, name, body, subresource=target.subresource)
+        said = registry.patch(kind, namespace, name, body, request.content_type, subresource=target.subresource)
         return code, said
 
     def _delete(self, registry: Registry, request: web.Request, target: Target, body: Any) -> Object:
@@ -163,19 +150,6 @@ class Routes:
             if selects(obj):
                 registry.delete(kind, namespace, name, options)
         return SUCCESS
-
-    def _scale(self, registry: Registry, target: Target, verb: str, body: Any, content_type: str) -> Object:
-        crd = registry.store.get(CRDS, ("", target.kind.qualified))
-        paths = scale.paths_of(crd)
-        obj = registry.get(target.kind, target.namespace, target.name)
-        if verb != "get":
-            asked = body
-            if verb == "patch":
-                change = patch.json_patch if content_type == patch.JSON_PATCH else patch.merge
-                asked = change(scale.scale_of(obj, paths), body)
-            wanted = scale.scaled(obj, asked, paths)
-            obj = registry.update(target.kind, target.namespace, target.name, wanted)
-        return scale.scale_of(obj, paths)
 
     def _list(self, request: web.Request, target: Target) -> Object:
         kind, query = target.kind, request.query

@@ -138,19 +138,6 @@ async def test_a_json_patch_whose_test_fails_changes_nothing(client):
     assert "suspend" not in (await client("GET", f"{JOBS}/a"))[1]["spec"]
 
 
-async def test_server_side_apply_removes_what_is_no_longer_applied_and_tells_conflicts(client):
-    apply = "application/apply-patch+yaml"
-    path = f"{JOBS}/a?fieldManager=one"
-    both = {**job("a"), "metadata": {"name": "a", "labels": {"x": "1", "y": "1"}}}
-    assert (await client("PATCH", path, both, apply))[0] == 201
-    _, after = await client("PATCH", path, {**job("a"), "metadata": {"name": "a", "labels": {"x": "1"}}}, apply)
-    assert after["metadata"]["labels"] == {"x": "1"}
-    other = {"metadata": {"name": "a", "labels": {"x": "2"}}}
-    assert (await client("PATCH", f"{JOBS}/a?fieldManager=two", other, apply))[0] == 409
-    code, after = await client("PATCH", f"{JOBS}/a?fieldManager=two&force=true", other, apply)
-    assert (code, after["metadata"]["labels"]) == (200, {"x": "2"})
-
-
 async def test_a_pod_without_containers_or_with_a_changed_spec_is_invalid(client):
     assert (await client("POST", PODS, {"metadata": {"name": "a"}, "spec": {}}))[0] == 422
     _, made = await client("POST", PODS, pod("a"))
@@ -161,15 +148,6 @@ async def test_a_pod_without_containers_or_with_a_changed_spec_is_invalid(client
 async def test_dry_run_answers_and_commits_nothing(client, server):
     assert (await client("POST", f"{PODS}?dryRun=All", pod("a")))[0] == 201
     assert server.get("pods", "default", "a") is None
-
-
-async def test_scale_changes_the_workers(client):
-    await client("POST", JOBS, job("a"))
-    _, scale = await client("GET", f"{JOBS}/a/scale")
-    assert scale["spec"] == {"replicas": 2}
-    _, scale = await client("PATCH", f"{JOBS}/a/scale", {"spec": {"replicas": 5}}, MERGE)
-    assert scale["spec"] == {"replicas": 5}
-    assert (await client("GET", f"{JOBS}/a"))[1]["spec"]["replicaSpecs"]["worker"]["replicas"] == 5
 
 
 # deletions ------------------------------------------------------------------------------------
