@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 def operator_version() -> str:
     """The version of the installed distribution; `source` in a checkout that is not installed."""
     try:
-        return version("dtj")
+        return version("dtj-training")
     except PackageNotFoundError:
         return "source"
 

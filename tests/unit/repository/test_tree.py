@@ -52,6 +52,14 @@ def test_one_version_stands_everywhere():
         assert f"\nARG VERSION={version}\n" in dockerfile.read_text()
 
 
+def test_the_distribution_has_one_name_everywhere():
+    name = PROJECT["project"]["name"]
+    for dockerfile in DOCKERFILES:
+        assert f"/{name.replace('-', '_')}-${{VERSION}}.dist-info" in dockerfile.read_text()
+        assert rf"\nName: {name}\n" in dockerfile.read_text()
+    assert f'version("{name}")' in (ROOT / "operator" / "dtj_operator" / "app" / "version.py").read_text()
+
+
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda file: file.parent.name)
 def test_images_are_hash_pinned_run_as_a_user_and_start_from_any_base(dockerfile):
     text = dockerfile.read_text()
@@ -99,7 +107,8 @@ def test_the_wheel_has_both_packages_and_both_commands(tmp_path):
     with zipfile.ZipFile(wheel) as content:
         names = content.namelist()
         (commands,) = [content.read(name).decode() for name in names if name.endswith("entry_points.txt")]
-    assert {name.split("/")[0] for name in names if not name.startswith("dtj-")} == {"dtj_operator", "dtj_trainer"}
+    packages = {name.split("/")[0] for name in names if not name.startswith("dtj_training-")}
+    assert packages == {"dtj_operator", "dtj_trainer"}
     assert "dtj-operator = dtj_operator.__main__:main" in commands
     assert "dtj-run = dtj_trainer.run:main" in commands
 
