@@ -8,7 +8,7 @@ from typing import Any
 
 from dtj_operator.app.operator import Operator
 from dtj_operator.kube.connection import Connection, Token
-from tests.component.world import JOBS, QUIET, condition, job, status
+from tests.component.running_operator import JOBS, QUIET, condition, job, status
 from tests.support.apiserver import ApiServer, Commit
 from tests.support.fasttime import IdleLoop
 from tests.support.kubelet import Kubelet

@@ -11,7 +11,7 @@ from dtj_operator.kube.client import CONNECTIONS, HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
-from tests.component.world import job
+from tests.component.running_operator import job
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_requests
 
 

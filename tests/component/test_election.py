@@ -10,7 +10,7 @@ import pytest
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.runtime.election import Elector, LeaseImpossible, Terms
-from tests.component.world import until
+from tests.component.running_operator import until
 from tests.support.apiserver import Answer, ApiServer, Hang
 
 TERMS = Terms(lease=2.0, deadline=1.0, retry=0.1, vacant_retry=0.05, no_namespace=1.0)

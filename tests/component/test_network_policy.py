@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.component.world import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import ApiServer
 
 

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from dtj_operator.runtime.election import Terms
-from tests.component.world import JOBS, condition, job, status, until
+from tests.component.running_operator import JOBS, condition, job, status, until
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.ports import free_port
 

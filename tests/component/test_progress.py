@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from dtj_operator.runtime import progress
-from tests.component.world import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import ApiServer
 from tests.support.kubelet import Kubelet
 

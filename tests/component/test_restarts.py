@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dtj_operator.build.pod import build_pod
-from tests.component.world import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.kubelet import Kubelet
 
 if TYPE_CHECKING:

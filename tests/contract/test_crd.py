@@ -460,7 +460,7 @@ def test_the_scale_subresource_reads_and_writes_the_workers(api: Api):
 
 
 def test_the_status_that_the_operator_writes_is_kept_whole(api: Api):
-    from tests.support.world import failed, job, ready
+    from tests.support.job_builder import failed, job, ready
 
     world = job(worker=3, ps=1, chief=1, evaluator=1).running()
     world.pod("worker", 1, failed(1, message="boom")).later(1).settle().later(1).settle()

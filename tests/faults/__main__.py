@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from e2e.cluster.plane import plane
+from tests.faults.fault_cluster import IN_PROCESS, on_plane
 from tests.faults.plans import STRIDES, STRIDES_ON_PLANE, run_all
 from tests.faults.workloads import WORKLOADS
-from tests.faults.world import IN_PROCESS, on_plane
 from tests.support.realserver import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tests.faults.fault_cluster import Stage
     from tests.faults.plans import Result, Strides
-    from tests.faults.world import Stage
 
 RESULTS: Final = Path(__file__).parents[2] / "build" / "results" / "faults.json"
 SERVERS: Final = ("in_process", "real")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from e2e.cluster.plane import plane
+from tests.faults.fault_cluster import IN_PROCESS, Stage, on_plane
 from tests.faults.oracles import Tracebacks
-from tests.faults.world import IN_PROCESS, Stage, on_plane
 from tests.support.realserver import prepare
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.support.apiserver import Commit, Happening
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.faults.world import World
+    from tests.faults.fault_cluster import World
     from tests.support.apiserver import Object
 
 COMPARED: Final = ("distributedtrainingjobs", "pods", "services")

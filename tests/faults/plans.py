@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from tests.faults.fault_cluster import NotReached, World
 from tests.faults.oracles import State, Tracebacks, Watchman, difference, end_state
-from tests.faults.world import NotReached, World
 from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too_many_requests
 from tests.support.operator_process import USER_AGENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.faults.fault_cluster import Stage
     from tests.faults.workloads import Workload
-    from tests.faults.world import Stage
     from tests.support.apiserver.faults import Outcome
 
 FORBIDDEN: Final = 403

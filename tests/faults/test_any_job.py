@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dtj_operator.runtime import mergepatch
+from tests.faults.fault_cluster import IN_PROCESS, World
 from tests.faults.oracles import Tracebacks, Watchman, difference
 from tests.faults.workloads import training_job
-from tests.faults.world import IN_PROCESS, World
-from tests.support import world as pure
+from tests.support import job_builder as pure
 from tests.support.specs import accepted_jobs, endless
 from tests.support.truth import children, truthful
 

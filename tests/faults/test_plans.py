@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.faults.fault_cluster import IN_PROCESS, Stage
 from tests.faults.plans import EVERY_WRITE, OTHERS, SAMPLE_ON_PLANE, STRIDES, Disturbance, run_all
 from tests.faults.workloads import WORKLOADS, Workload
-from tests.faults.world import IN_PROCESS, Stage
 
 SAMPLE = ("created, four workers", "created, four roles")
 each_workload = pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.fault_cluster import Stage, World
 from tests.faults.oracles import Watchman
 from tests.faults.workloads import CREATED_WORKERS, training_job
-from tests.faults.world import Stage, World
 from tests.support.apiserver import Answer, Cut, Hang
 
 if TYPE_CHECKING:

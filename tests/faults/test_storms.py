@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from tests.faults.fault_cluster import IN_PROCESS, STALE_SECONDS, NotReached, World
 from tests.faults.oracles import Watchman
-from tests.faults.world import IN_PROCESS, STALE_SECONDS, NotReached, World
-from tests.support import world as pure
+from tests.support import job_builder as pure
 from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too_many_requests
 from tests.support.apiserver.errors import Refusal
 from tests.support.operator_process import USER_AGENT

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dtj_operator.runtime.election import Terms
+from tests.faults.fault_cluster import IN_PROCESS, Stage, World
 from tests.faults.oracles import Watchman, end_state
 from tests.faults.plans import learn
 from tests.faults.workloads import (
@@ -19,7 +20,6 @@ from tests.faults.workloads import (
     Workload,
     training_job,
 )
-from tests.faults.world import IN_PROCESS, Stage, World
 from tests.support.apiserver import Answer
 from tests.support.operator_process import QUIET
 

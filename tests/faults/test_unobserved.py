@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.faults.fault_cluster import Stage, World
 from tests.faults.oracles import Watchman
 from tests.faults.workloads import training_job
-from tests.faults.world import Stage, World
 
 
 async def _running(world: World) -> Watchman:

@@ -12,7 +12,7 @@ from tests.support.apiserver.kinds import JOBS, PODS
 from tests.support.realserver.mirror import Mirror
 
 if TYPE_CHECKING:
-    from tests.faults.world import World
+    from tests.faults.fault_cluster import World
 
 JOB = {"name": "train", "namespace": "here", "uid": "u1"}
 LABELS = {"job-name": "train", "job-uid": "u1", "role": "worker", "index": "0", "attempt": "1"}

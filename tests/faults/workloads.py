@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from tests.faults.world import JOB
+from tests.faults.fault_cluster import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.faults.world import World
+    from tests.faults.fault_cluster import World
     from tests.support.apiserver import Object
 
 

@@ -14,7 +14,7 @@ from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.kinds import JOBS
 from tests.support.apiserver.schema import CustomSchema
 from tests.support.apiserver.server import CRD_FILE
-from tests.support.world import UID, template
+from tests.support.job_builder import UID, template
 
 Schema = dict[str, Any]
 SCHEMA: Final = CustomSchema.of(yaml.load(CRD_FILE.read_text(), yaml.CSafeLoader), JOBS.version)

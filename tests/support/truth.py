@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from dtj_operator.api.names import ConditionType, Phase, Reason, Role
-from tests.support.world import World
+from tests.support.job_builder import World
 
 
 def truthful(world: World) -> None:

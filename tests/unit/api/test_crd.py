@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from dtj_operator.api.crd import crd, crd_yaml
 from dtj_operator.api.resource import Job
 from dtj_operator.api.schema import NotStructural, structural
-from tests.support.world import failed, job, ready
+from tests.support.job_builder import failed, job, ready
 
 COMMITTED = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
 FORBIDDEN = {"$ref", "anyOf", "allOf", "oneOf", "const", "title", "propertyNames", "exclusiveMinimum", "prefixItems"}

@@ -17,7 +17,7 @@ import pytest
 from dtj_operator.api.crd import crd
 from dtj_operator.build.pod import build_pod
 from dtj_operator.domain.plan import DeletePod
-from tests.support.world import Change, World, done, failed, job, ready
+from tests.support.job_builder import Change, World, done, failed, job, ready
 
 Look = Callable[[World], Any]
 TEMPLATE: Final = "replicaSpecs.*.template"

@@ -5,7 +5,7 @@ from typing import Any
 
 from dtj_operator.build.placement import PREFERRED, away_from
 from dtj_operator.build.pod import build_pod
-from tests.support.world import job, template
+from tests.support.job_builder import job, template
 
 
 def test_a_pod_is_wished_away_from_a_node_and_may_still_come_back_to_it():

@@ -12,7 +12,7 @@ from dtj_operator.build.environment import names
 from dtj_operator.build.pod import build_pod, overridden
 from dtj_operator.build.service import build_service
 from dtj_operator.build.strategy import choose_strategy
-from tests.support.world import UID, World, job, template
+from tests.support.job_builder import UID, World, job, template
 
 
 def pod(world: World, role: str = "worker", index: int = 0, attempt: int = 3) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dtj_operator.api.names import Role
 from dtj_operator.api.resource import Job
 from dtj_operator.build.pod import build_pod
 from dtj_operator.build.tf_config import has_cluster, tf_config
-from tests.support.world import job, template
+from tests.support.job_builder import job, template
 
 
 def at(role: str, index: int, *, port: int = 2222, domain: str = "") -> str:

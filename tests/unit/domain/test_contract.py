@@ -6,7 +6,7 @@ import pytest
 
 from dtj_operator.domain.plan import CreatePod
 from dtj_operator.domain.snapshot import TroubleKind
-from tests.support.world import (
+from tests.support.job_builder import (
     Change,
     done,
     failed,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.world import (
+from tests.support.job_builder import (
     IMAGE,
     World,
     attempts,

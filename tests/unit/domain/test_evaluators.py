@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.world import (
+from tests.support.job_builder import (
     done,
     evicted,
     failed,

@@ -14,7 +14,7 @@ from dtj_operator.domain.decide import decide
 from dtj_operator.domain.plan import DeletePod
 from dtj_operator.domain.progress import read_progress
 from dtj_operator.domain.snapshot import TroubleKind
-from tests.support.world import (
+from tests.support.job_builder import (
     Change,
     World,
     done,

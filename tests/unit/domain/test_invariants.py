@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dtj_operator.api.names import Role
 from dtj_operator.domain.plan import CreatePod, DeletePod
 from dtj_operator.domain.snapshot import TroubleKind
-from tests.support.world import (
+from tests.support.job_builder import (
     World,
     done,
     evicted,

@@ -10,7 +10,7 @@ import pytest
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from dtj_operator.domain.snapshot import TroubleKind
 from dtj_operator.kube import wire
-from tests.support.world import (
+from tests.support.job_builder import (
     NOW,
     attempts,
     done,

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.support.job_builder import World, failed, ready
 from tests.support.specs import accepted_jobs, endless
 from tests.support.truth import children, truthful
-from tests.support.world import World, failed, ready
 
 BOUNDED = settings(
     max_examples=40,

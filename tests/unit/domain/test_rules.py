@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_operator.api.names import Cause
 from dtj_operator.api.status import Restarts
-from tests.support.world import done, evicted, failed, job, recovered, restarted, worker
+from tests.support.job_builder import done, evicted, failed, job, recovered, restarted, worker
 
 
 def rules(*given: dict[str, Any]) -> dict[str, Any]:

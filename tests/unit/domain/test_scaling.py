@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dtj_operator.api.names import Cause
-from tests.support.world import (
+from tests.support.job_builder import (
     attempts,
     done,
     failed,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dtj_operator.api.names import Role
 from dtj_operator.domain.plan import DeleteService
-from tests.support.world import (
+from tests.support.job_builder import (
     attempts,
     done,
     failed,

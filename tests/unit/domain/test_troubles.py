@@ -9,7 +9,7 @@ import pytest
 from dtj_operator.domain.plan import CreateService
 from dtj_operator.domain.snapshot import Trouble, TroubleKind
 from dtj_operator.domain.troubles import refused, too_early
-from tests.support.world import NOW, failed, job, ready
+from tests.support.job_builder import NOW, failed, job, ready
 
 
 def early(trouble: Trouble, target: str, generation: int = 1, *, after: float = 0) -> bool:
