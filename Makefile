@@ -1,76 +1,83 @@
-# The verbs of the project. `make help` lists them; each makes what it needs first and keeps it in the cache.
+# `make help` lists the targets. Each target first makes what it needs and keeps it in the cache (~/.cache/dtj).
 
 SHELL := /bin/sh
-# Debian's own Python, if it can make environments: the images have it too, and it is compiled with profiles. What stands
-# first on the PATH often is not, and needs a fifth longer for everything.
+# Debian's own Python if it can make virtual environments: the images use it too, and it is built with profile-guided
+# optimization. The first Python on the PATH often is not, and is about 20 % slower.
 PYTHON ?= $(shell /usr/bin/python3.11 -c 'import ensurepip, venv' 2>/dev/null && echo /usr/bin/python3.11 || echo python3.11)
 export PYTHONPATH := operator:trainer-image:client:.
-# A terminal that lacks a character gets another in its place.
+# Characters that a terminal cannot show are replaced.
 export PYTHONIOENCODING := $(shell echo "$${PYTHONIOENCODING%%:*}:replace")
 .DEFAULT_GOAL := help
 
-# The environment's interpreter: made on the first use, found again by the hash of the requirements.
+# The interpreter of the virtual environment. It is created on first use and found again by the hash of requirements/dev.txt.
 define in_environment
 @command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is missing ($(PYTHON)): install it with 'apt-get install python3.11 python3-venv', or call make with PYTHON=<path>." >&2; exit 1; }; \
 python=$$($(PYTHON) tools/environment.py) && exec "$$python"
 endef
 
+WHAT ?= tests/unit
+
 .PHONY: help
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: demo
-demo: ## a training job on a real two-node cluster, from nothing (options: DEMO_ARGS="--help")
-	$(in_environment) -m e2e.demo $(DEMO_ARGS)
-
-.PHONY: test
-test: ## everything: linters, unit, faults, contract, trainer, end to end
-	$(in_environment) -m tools.stages test
-
 .PHONY: check
-check: ## the quick part of it, in under two minutes
+check: ## lint, type check and quick tests, in under two minutes
 	$(in_environment) -m tools.stages check
 
-.PHONY: e2e
-e2e: ## the scenarios on the embedded cluster
-	$(in_environment) -m tools.stages e2e
+.PHONY: test
+test: ## everything: lint, unit, faults, contract, trainer and end-to-end tests
+	$(in_environment) -m tools.stages test
 
-.PHONY: faults
-faults: ## crashes, lags and refusals at every write of the operator, on both API servers (build/results/faults.json)
-	$(in_environment) -m tests.faults
+.PHONY: unit
+unit: ## run some tests: make unit WHAT=tests/unit/test_contract.py
+	$(in_environment) -m pytest -q $(WHAT)
 
-.PHONY: bench
-bench: ## measurements; results in build/results
-	$(in_environment) -m bench
+.PHONY: lint
+lint: ## ruff, format check, mypy and import-linter
+	$(in_environment) -m tools.stages lint
 
-.PHONY: bench-operator
-bench-operator: ## the operator beside a bare client on a real API server (options: BENCH_ARGS="--jobs 200")
-	$(in_environment) -m bench.operator $(BENCH_ARGS)
+.PHONY: fmt
+fmt: ## format the code and apply the linter's safe fixes
+	$(in_environment) -m tools.fmt
 
-.PHONY: bench-trainer
-bench-trainer: ## the trainer's loop beside a hand-written one and Keras fit (options: BENCH_ARGS="--keep")
-	$(in_environment) -m bench.trainer $(BENCH_ARGS)
+.PHONY: generate
+generate: ## write the CRD and the pictures of the docs from the code
+	$(in_environment) -m tools.crds
+	$(in_environment) -m tools.pictures
+
+.PHONY: images
+images: ## build both container images, with docker or buildah
+	$(in_environment) -m e2e.cluster.images build
+
+.PHONY: demo
+demo: ## train on a two-node cluster on this machine and kill a worker (DEMO_ARGS=--help)
+	$(in_environment) -m e2e.demo $(DEMO_ARGS)
 
 .PHONY: cluster
-cluster: ## bring up the embedded cluster, images and all (options: CLUSTER_ARGS)
+cluster: ## start the test cluster with both images (CLUSTER_ARGS=--help)
 	$(in_environment) -m e2e.cluster up --images $(CLUSTER_ARGS)
 
 .PHONY: cluster-down
-cluster-down: ## take it down, also after a crash
+cluster-down: ## stop the test cluster, also after a crash
 	$(in_environment) -m e2e.cluster down $(CLUSTER_ARGS)
 
-.PHONY: images
-images: ## build both images (docker, or buildah where there is no docker)
-	$(in_environment) -m e2e.cluster.images build
+.PHONY: e2e
+e2e: ## run the end-to-end scenarios on the test cluster
+	$(in_environment) -m tools.stages e2e
 
-.PHONY: pictures
-pictures: ## draw what kubectl shows of jobs into docs/reference/pictures
-	$(in_environment) -m tools.pictures
+.PHONY: faults
+faults: ## crash, delay or refuse each write of the operator; results in build/results/faults.json
+	$(in_environment) -m tests.faults $(FAULT_ARGS)
 
-.PHONY: crds
-crds: ## write the CRD from the resource's model into crds/ and the chart
-	$(in_environment) -m tools.crds
+.PHONY: bench
+bench: ## run all benchmarks; results in build/results
+	$(in_environment) -m bench
 
-.PHONY: fmt
-fmt: ## format, and mend what the linter can mend
-	$(in_environment) -m tools.fmt
+.PHONY: bench-operator
+bench-operator: ## benchmark the operator beside a bare client (BENCH_ARGS="--jobs 200")
+	$(in_environment) -m bench.operator $(BENCH_ARGS)
+
+.PHONY: bench-trainer
+bench-trainer: ## benchmark the training loop beside a manually written one and Keras fit (BENCH_ARGS="--keep")
+	$(in_environment) -m bench.trainer $(BENCH_ARGS)

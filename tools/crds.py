@@ -1,4 +1,4 @@
-"""Writes the CRD, generated from the resource's model, to the places that ship it (`make crds`)."""
+"""Writes the CRD, generated from the resource's model, to the places that ship it (`make generate`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Runs the stages of `make check` and `make test` one after the other and closes with a table of times and counts.
+"""Runs the stages of `make lint`, `make check`, `make e2e` and `make test` in order, then prints times and counts.
 
-A stage that fails does not stop the ones after it: one run tells everything. Each pytest stage writes
-build/results/junit-<stage>.xml; the counts of the last line come from there. A pytest stage that runs no test has
-failed. What failed is named at the very end, where it is read even of an output that was cut.
+A stage that fails does not stop the stages after it. Each pytest stage writes build/results/junit-<stage>.xml, from
+which the counts are read. A pytest stage that runs no test has failed. The failed tests are named at the very end, so
+that they survive when the output is cut.
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ ONE_MORE = ("-n", str(len(os.sched_getaffinity(0)) + 1))
 """Than there are processors: a test of the operator waits for a third of its time."""
 GROUPED = ("-p", "tools.groups")
 """Handed out one by one: no process is left alone with many long ones at the end."""
-CHECK = (
+LINT = (
     Stage("lint", module("ruff", "check", ".")),
     Stage("format", module("ruff", "format", "--check", ".")),
     Stage("types", module("mypy")),
     Stage("layers", (str(Path(sys.executable).with_name("lint-imports")),)),
-    pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK),
 )
+CHECK = (*LINT, pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK))
 THREE = ("-v", *GROUPED, "-n", "3")
 """Of the trainer's two, each of whose tests has several processes of its own, and one that mostly waits; of the
 scenarios one that trains and two that mostly wait, one of which then trains too."""
@@ -94,7 +94,7 @@ TEST = (
     pytest("trainer", *THREE, "-m", "trainer"),
     SCENARIOS,
 )
-PLANS = {"check": CHECK, "e2e": E2E, "test": TEST}
+PLANS = {"lint": LINT, "check": CHECK, "e2e": E2E, "test": TEST}
 
 
 def counts(report: Path) -> Counts | None:

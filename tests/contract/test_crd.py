@@ -480,4 +480,4 @@ def test_every_field_is_explained(api_plane: Plane, real_api: Api):
 
 def test_the_committed_definition_is_the_generated_one():
     committed = Path(__file__).parents[2] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
-    assert yaml.safe_load(committed.read_text()) == crd(), "run `make crds`"
+    assert yaml.safe_load(committed.read_text()) == crd(), "run `make generate`"

@@ -33,7 +33,7 @@ def walk(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, 
 
 
 def test_the_committed_text_is_the_generated_one():
-    assert COMMITTED.read_text() == crd_yaml(), "run `make crds` and commit the result"
+    assert COMMITTED.read_text() == crd_yaml(), "run `make generate` and commit the result"
 
 
 def test_the_text_says_everything_in_full():

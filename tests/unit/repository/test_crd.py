@@ -13,5 +13,5 @@ CRD_FILE = "dtj.dev_distributedtrainingjobs.yaml"
 @pytest.mark.parametrize("folder", ["crds", "charts/dtj-operator/files"])
 def test_the_committed_crd_is_what_the_generator_writes(folder):
     committed = ROOT / folder / CRD_FILE
-    assert committed.exists(), "run `make crds`"
-    assert committed.read_text() == crd_yaml(), "the resource's model has changed: run `make crds`"
+    assert committed.exists(), "run `make generate`"
+    assert committed.read_text() == crd_yaml(), "the resource's model has changed: run `make generate`"

@@ -1,9 +1,11 @@
-"""What all verbs of make share: the environment's interpreter, and how it writes to the terminal."""
+"""What all targets of the Makefile share: the environment's interpreter, and how it writes to the terminal."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tools import environment
 
@@ -11,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def in_environment(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run `program` as the verbs of the Makefile run theirs."""
-    verb = f"probe: ; $(in_environment) -c '{program}'"
-    command = ["make", "--silent", "--eval", verb, "probe", f"PYTHON={sys.executable}"]
+    """Run `program` as the targets of the Makefile run theirs."""
+    target = f"probe: ; $(in_environment) -c '{program}'"
+    command = ["make", "--silent", "--eval", target, "probe", f"PYTHON={sys.executable}"]
     return subprocess.run(
         command, cwd=ROOT, env=os.environ | variables, capture_output=True, check=False, text=True, encoding="latin-1"
     )
@@ -30,3 +32,11 @@ def test_a_cache_whose_path_has_a_space_is_found(tmp_path):
 def test_a_terminal_that_lacks_a_character_gets_another_in_its_place():
     done = in_environment('print("── ✓ café")', PYTHONIOENCODING="latin-1")
     assert (done.stdout, done.stderr) == ("?? ? café\n", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "run"), [([], "tests/unit"), (["WHAT=tests/unit/x.py::test_y"], "tests/unit/x.py::test_y")]
+)
+def test_make_unit_runs_what_it_is_given(given: list[str], run: str):
+    shown = subprocess.run(["make", "-n", "unit", *given], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    assert shown.rstrip().endswith(f"-m pytest -q {run}")

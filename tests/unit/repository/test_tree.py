@@ -94,10 +94,12 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert re.search(r"^exec make test$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
 
 
-def test_make_help_tells_the_verbs():
+def test_make_help_lists_every_target():
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    verbs = re.findall(r"^  make (\S+)", said, re.MULTILINE)
-    assert set(verbs) >= {"demo", "test", "check", "e2e", "bench", "cluster", "cluster-down", "images", "crds", "fmt"}
+    targets = re.findall(r"^  make (\S+)", said, re.MULTILINE)
+    quick = ["check", "test", "unit", "lint", "fmt", "generate"]
+    slow = ["images", "demo", "cluster", "cluster-down", "e2e", "faults", "bench", "bench-operator", "bench-trainer"]
+    assert targets == ["help", *quick, *slow]
 
 
 def test_the_wheel_has_both_packages_and_both_commands(tmp_path):

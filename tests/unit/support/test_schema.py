@@ -9,7 +9,7 @@ from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.kinds import JOBS
 from tests.support.apiserver.server import CRD_FILE
 
-pytestmark = pytest.mark.skipif(not CRD_FILE.exists(), reason="the CRD has not been generated: make crds")
+pytestmark = pytest.mark.skipif(not CRD_FILE.exists(), reason="the CRD has not been generated: make generate")
 
 
 def job(**spec: object) -> dict[str, object]:

@@ -1,0 +1,44 @@
+"""Links in the documentation lead to files and headings that exist."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`[^`\n]*`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def pages() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def headings(page: Path) -> Iterator[str]:
+    """The anchors of a page, as GitHub makes them."""
+    for title in re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text()), re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", title.strip().lower()).replace(" ", "-")
+
+
+def broken(page: Path) -> Iterator[str]:
+    for target in LINK.findall(INLINE.sub("", BLOCK.sub("", page.read_text()))):
+        if re.match(r"\w+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = Path(os.path.normpath(page.parent / path)) if path else page
+        if not file.exists():
+            yield f"{target}: no such file"
+        elif anchor and anchor not in headings(file):
+            yield f"{target}: no such heading"
+
+
+def test_every_relative_link_and_anchor_exists():
+    found = {str(page.relative_to(ROOT)): list(broken(page)) for page in pages()}
+    assert {page: links for page, links in found.items() if links} == {}
