@@ -22,7 +22,7 @@ from e2e import chart
 from e2e.api import Api
 from e2e.cluster import Cluster, ClusterError, providers
 from e2e.cluster.images import built, named
-from e2e.scenarios.ground import Ground, Place
+from e2e.scenarios.fixtures import Ground, Place
 
 CLUSTER = "dtj"
 REPORT = Path(__file__).resolve().parent.parent / "build" / "results" / "e2e.json"

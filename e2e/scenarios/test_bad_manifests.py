@@ -8,7 +8,7 @@ import pytest
 
 from e2e.api import Refused, jobs_path
 from e2e.jobs import manifest
-from e2e.scenarios.ground import Ground, Record
+from e2e.scenarios.fixtures import Ground, Record
 
 pytestmark = pytest.mark.e2e
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import ClusterError, providers
-from e2e.scenarios.ground import Ground
+from e2e.scenarios.fixtures import Ground
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

@@ -6,7 +6,7 @@ import pytest
 
 from e2e.api import core_path, jobs_path
 from e2e.jobs import termination
-from e2e.scenarios.ground import Place, Record, training, until
+from e2e.scenarios.fixtures import Place, Record, training, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from e2e import chart
 from e2e.api import core_path
-from e2e.scenarios.ground import Place, checkpoint_made, kill, time_recovery, training
+from e2e.scenarios.fixtures import Place, checkpoint_made, kill, time_recovery, training
 
 pytestmark = pytest.mark.e2e
 

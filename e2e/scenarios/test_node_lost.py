@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from e2e.cluster.interface import NodeFaults
-from e2e.scenarios.ground import Place, Record, until
+from e2e.scenarios.fixtures import Place, Record, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

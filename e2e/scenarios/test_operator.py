@@ -6,7 +6,7 @@ import pytest
 
 from e2e import chart
 from e2e.api import core_path
-from e2e.scenarios.ground import Ground, Place, training
+from e2e.scenarios.fixtures import Ground, Place, training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

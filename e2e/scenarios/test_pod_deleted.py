@@ -2,7 +2,7 @@
 
 import pytest
 
-from e2e.scenarios.ground import Place, Record, delete, time_recovery, training, training_on
+from e2e.scenarios.fixtures import Place, Record, delete, time_recovery, training, training_on
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

@@ -10,7 +10,7 @@ import pytest
 
 from e2e.api import jobs_path
 from e2e.jobs import Job
-from e2e.scenarios.ground import WAIT, Place, Record, until
+from e2e.scenarios.fixtures import WAIT, Place, Record, until
 from e2e.watching import CLOSE_SECONDS
 
 pytestmark = pytest.mark.e2e

@@ -13,7 +13,7 @@ from e2e import children
 from e2e.api import core_path
 from e2e.cluster import NodeFaults
 from e2e.jobs import Job, crowded, manifest
-from e2e.scenarios.ground import Place, until
+from e2e.scenarios.fixtures import Place, until
 from e2e.stores.criteo import LINES, write_log
 from e2e.stores.hdfs import Hdfs, beside, hdfs
 from e2e.trainers import Trainer

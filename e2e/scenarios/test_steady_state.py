@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from e2e.scenarios.ground import Place, Record, trained, training
+from e2e.scenarios.fixtures import Place, Record, trained, training
 
 pytestmark = pytest.mark.e2e
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from e2e.jobs import Job, crowded, manifest, termination
-from e2e.scenarios.ground import Place, until
+from e2e.scenarios.fixtures import Place, until
 
 pytestmark = pytest.mark.e2e
 

@@ -9,7 +9,7 @@ import pytest
 
 from e2e.jobs import Job, Variation, manifest
 from e2e.recovery import Recovery
-from e2e.scenarios.ground import Place, Record, kill, standbys_ready, time_recovery, training
+from e2e.scenarios.fixtures import Place, Record, kill, standbys_ready, time_recovery, training
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 

@@ -12,7 +12,7 @@ streams that stand still or break, a history that is forgotten. Each request tha
 real server, under the rights of the operator's ServiceAccount.
 """
 
-from tests.support.realserver.ground import Ground, prepare
+from tests.support.realserver.real_cluster import Ground, prepare
 from tests.support.realserver.server import RealServer
 
 __all__ = ["Ground", "RealServer", "prepare"]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.apiserver import Commit
     from tests.support.apiserver.kinds import Kind
     from tests.support.apiserver.log import Request
-    from tests.support.realserver.ground import Ground
+    from tests.support.realserver.real_cluster import Ground
 
 PASSED_ON: Final = ("Accept", "Content-Type", "User-Agent")
 PASSED_BACK: Final = ("Content-Type", "Retry-After")

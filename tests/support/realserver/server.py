@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.apiserver import Commit
     from tests.support.apiserver.faults import Faults
     from tests.support.apiserver.log import Log
-    from tests.support.realserver.ground import Ground
+    from tests.support.realserver.real_cluster import Ground
 
 QUOTAS: Final = Kind("", "v1", "resourcequotas", "ResourceQuota", subresources=("status",))
 QUOTA: Final = "pods"
