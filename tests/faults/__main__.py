@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from e2e.cluster.plane import plane
 from tests.faults.fault_cluster import IN_PROCESS, on_plane
-from tests.faults.plans import STRIDES, STRIDES_ON_PLANE, run_all
+from tests.faults.fault_plans import STRIDES, STRIDES_ON_PLANE, run_all
 from tests.faults.workloads import WORKLOADS
 from tests.support.realserver import prepare
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.faults.fault_cluster import Stage
-    from tests.faults.plans import Result, Strides
+    from tests.faults.fault_plans import Result, Strides
 
 RESULTS: Final = Path(__file__).parents[2] / "build" / "results" / "faults.json"
 SERVERS: Final = ("in_process", "real")

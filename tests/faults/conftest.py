@@ -10,7 +10,7 @@ import pytest
 
 from e2e.cluster.plane import plane
 from tests.faults.fault_cluster import IN_PROCESS, Stage, on_plane
-from tests.faults.oracles import Tracebacks
+from tests.faults.invariants import Tracebacks
 from tests.support.realserver import prepare
 
 if TYPE_CHECKING:

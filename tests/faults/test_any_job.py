@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dtj_operator.runtime import mergepatch
 from tests.faults.fault_cluster import IN_PROCESS, World
-from tests.faults.oracles import Tracebacks, Watchman, difference
+from tests.faults.invariants import Tracebacks, Watchman, difference
 from tests.faults.workloads import training_job
 from tests.support import job_builder as pure
 from tests.support.specs import accepted_jobs, endless

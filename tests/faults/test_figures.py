@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.__main__ import document, figures
-from tests.faults.plans import Disturbance, Plan, Result
+from tests.faults.fault_plans import Disturbance, Plan, Result
 from tests.faults.workloads import WORKLOADS
 
 PLAN = Plan(WORKLOADS[0], Disturbance.CRASH_BEFORE, 1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.fault_cluster import Stage, World
-from tests.faults.oracles import Watchman
+from tests.faults.invariants import Watchman
 from tests.faults.workloads import CREATED_WORKERS, training_job
 from tests.support.apiserver import Answer, Cut, Hang
 

@@ -8,8 +8,8 @@ import pytest
 
 from dtj_operator.runtime.election import Terms
 from tests.faults.fault_cluster import IN_PROCESS, Stage, World
-from tests.faults.oracles import Watchman, end_state
-from tests.faults.plans import learn
+from tests.faults.fault_plans import learn
+from tests.faults.invariants import Watchman, end_state
 from tests.faults.workloads import (
     CREATED_ROLES,
     POD_DELETED,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.fault_cluster import Stage, World
-from tests.faults.oracles import Watchman
+from tests.faults.invariants import Watchman
 from tests.faults.workloads import training_job
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.fault_cluster import IN_PROCESS, Stage
-from tests.faults.plans import EVERY_WRITE, OTHERS, SAMPLE_ON_PLANE, STRIDES, Disturbance, run_all
+from tests.faults.fault_plans import EVERY_WRITE, OTHERS, SAMPLE_ON_PLANE, STRIDES, Disturbance, run_all
 from tests.faults.workloads import WORKLOADS, Workload
 
 SAMPLE = ("created, four workers", "created, four roles")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tests.faults.oracles import Watchman
+from tests.faults.invariants import Watchman
 from tests.support.apiserver.kinds import JOBS, PODS
 from tests.support.realserver.mirror import Mirror
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.faults.fault_cluster import IN_PROCESS, STALE_SECONDS, NotReached, World
-from tests.faults.oracles import Watchman
+from tests.faults.invariants import Watchman
 from tests.support import job_builder as pure
 from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too_many_requests
 from tests.support.apiserver.errors import Refusal
@@ -21,7 +21,7 @@ from tests.support.operator_process import USER_AGENT
 from tests.support.truth import truthful
 
 if TYPE_CHECKING:
-    from tests.faults.oracles import Tracebacks
+    from tests.faults.invariants import Tracebacks
     from tests.support.apiserver import Object
     from tests.support.apiserver.faults import Outcome, Rule
 

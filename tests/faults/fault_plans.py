@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from tests.faults.fault_cluster import NotReached, World
-from tests.faults.oracles import State, Tracebacks, Watchman, difference, end_state
+from tests.faults.invariants import State, Tracebacks, Watchman, difference, end_state
 from tests.support.apiserver import Answer, Cut, Meanwhile, gateway_timeout, too_many_requests
 from tests.support.operator_process import USER_AGENT
 
