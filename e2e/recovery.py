@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from e2e.watching import Sample
+from e2e.job_monitor import Sample
 
 
 @dataclass(frozen=True)

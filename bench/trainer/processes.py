@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from e2e.watching import Sample
+from e2e.job_monitor import Sample
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 from bench.trainer.processes import ROOT, Worker, workers
+from e2e.job_monitor import Sample
 from e2e.recovery import recovery
-from e2e.watching import Sample
 
 PROGRAM = (str(ROOT / "examples" / "digits.py"), "--epochs=1000000")
 EVERY_STEPS = 50

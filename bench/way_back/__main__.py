@@ -21,10 +21,10 @@ from bench.machine import machine
 from e2e import chart
 from e2e.api import Api, Refused, core_path
 from e2e.cluster import ahead, binaries, providers
+from e2e.job_monitor import Watcher
 from e2e.jobs import Variation, manifest, vary
 from e2e.recovery import Recovery
 from e2e.scenarios.fixtures import Ground, Place, delete, time_recovery, training, training_on
-from e2e.watching import Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-way-back.json"

@@ -14,12 +14,12 @@ from e2e.api import Api, Refused
 from e2e.cluster import Cluster, ClusterError, ahead, binaries, providers
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
-from e2e.demo import story
-from e2e.demo.screen import screen
-from e2e.demo.story import Ending
+from e2e.demo import demo_steps
+from e2e.demo.demo_steps import Ending
+from e2e.demo.progress_view import screen
 from e2e.failure import Failure
+from e2e.job_monitor import Watcher
 from e2e.jobs import Variation
-from e2e.watching import Watcher
 
 RESULTS = Path(os.environ.get("DTJ_RESULTS") or Path(__file__).resolve().parent.parent.parent / "build" / "results")
 REPORT = RESULTS / "demo.json"
@@ -28,7 +28,7 @@ CLUSTER = "dtj"
 FAREWELL = {
     "embedded": "make cluster-down",
     "kind": 'make cluster-down CLUSTER_ARGS="--provider kind"',
-    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in story.OURS.items()),
+    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in demo_steps.OURS.items()),
 }
 """What takes away what the demo left."""
 
@@ -105,16 +105,16 @@ class Demo:
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        prepare = story.prepare_among_others if chosen.provider == "existing" else story.prepare
+        prepare = demo_steps.prepare_among_others if chosen.provider == "existing" else demo_steps.prepare
         prepare(cluster, api, images.operator)
         variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)
-        job = story.start(api, variation)
+        job = demo_steps.start(api, variation)
         self._ending = Ending("Pending", expected_steps=variation.expected_steps)
-        with Watcher(api, story.NAMESPACE, job.name) as watcher:
+        with Watcher(api, demo_steps.NAMESPACE, job.name) as watcher:
             with screen(self._console, watcher, variation.expected_steps) as shown:
-                self._ending = story.follow(cluster, job, watcher, shown, variation, kill=not chosen.no_kill)
-            story.picture(PICTURE, watcher, self._ending)
-        story.judge(self._ending)
+                self._ending = demo_steps.follow(cluster, job, watcher, shown, variation, kill=not chosen.no_kill)
+            demo_steps.picture(PICTURE, watcher, self._ending)
+        demo_steps.judge(self._ending)
         self._console.print(self._closing(cluster), markup=False, soft_wrap=True)
 
     def _images(self) -> Images:
@@ -163,9 +163,9 @@ class Demo:
                 "\n  Look around:",
                 *([] if shutil.which("kubectl") else [f"    export PATH=$PATH:{binaries.path('kubectl').parent}"]),
                 f"    export KUBECONFIG={cluster.kubeconfig}",
-                f"    kubectl -n {story.NAMESPACE} get dtj -o wide",
-                f"    kubectl -n {story.NAMESPACE} describe dtj digits",
-                f"    kubectl -n {story.NAMESPACE} logs digits-worker-0",
+                f"    kubectl -n {demo_steps.NAMESPACE} get dtj -o wide",
+                f"    kubectl -n {demo_steps.NAMESPACE} describe dtj digits",
+                f"    kubectl -n {demo_steps.NAMESPACE} logs digits-worker-0",
                 f"    {FAREWELL[self._chosen.provider]}",
             ]
         return "\n".join(lines)

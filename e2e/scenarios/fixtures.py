@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e import chart, children
+from e2e import chart
 from e2e.api import Api, core_path
 from e2e.cluster import Cluster
 from e2e.failure import Failure
+from e2e.job_monitor import CALM_SECONDS, CLOSE_SECONDS, Watcher
 from e2e.jobs import Job, Variation, manifest, vary
+from e2e.kill import kill_training
 from e2e.recovery import Recovery, recovery
-from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
 
 SLEEP = "import signal; signal.sigwait({signal.SIGTERM})"
 WAIT = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\nwhile True: signal.pause()"
@@ -154,7 +155,7 @@ def time_recovery(watcher: Watcher, disturb: Callable[[], float], seconds: float
 
 def kill(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:
     """`kill -9` of the training process of a pod, for `time_recovery`."""
-    return lambda: children.kill_training(ground.cluster, pod)[0]
+    return lambda: kill_training(ground.cluster, pod)[0]
 
 
 def delete(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:

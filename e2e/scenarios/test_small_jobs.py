@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from e2e.api import jobs_path
+from e2e.job_monitor import CLOSE_SECONDS
 from e2e.jobs import Job
 from e2e.scenarios.fixtures import WAIT, Place, Record, until
-from e2e.watching import CLOSE_SECONDS
 
 pytestmark = pytest.mark.e2e
 

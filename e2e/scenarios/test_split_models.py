@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from e2e import children
 from e2e.api import core_path
 from e2e.cluster import NodeFaults
 from e2e.jobs import Job, crowded, manifest
+from e2e.kill import kill_training
 from e2e.scenarios.fixtures import Place, until
 from e2e.stores.criteo import LINES, write_log
 from e2e.stores.hdfs import Hdfs, beside, hdfs
@@ -143,11 +143,11 @@ def test_clicks_are_learnt_through_the_loss_of_a_worker_and_of_a_parameter_serve
         return int((trainers[slot].status() or {}).get(key) or 0)
 
     until(lambda: says("chief-0", "step") > 0, SECONDS, "a step of the clicks")
-    children.kill_training(place.ground.cluster, pods["worker-1"])
+    kill_training(place.ground.cluster, pods["worker-1"])
     until(lambda: says("worker-1", "restarts") == 1, 60, "worker 1 started again")
     assert says("chief-0", "restarts") == 0
     until(lambda: says("chief-0", "lastCheckpointStep") > 0, 60, "a checkpoint of the clicks")
-    children.kill_training(place.ground.cluster, pods["ps-0"])
+    kill_training(place.ground.cluster, pods["ps-0"])
     until(lambda: says("chief-0", "restarts") > 0, 60, "the chief noticed the lost ps")
 
     status = job.succeeded(SECONDS)

@@ -1,7 +1,7 @@
 """How e2e times a recovery from what trainers said: pure tables."""
 
+from e2e.job_monitor import Sample
 from e2e.recovery import recovery
-from e2e.watching import Sample
 
 
 def said(at, pod="w0", step=None, *, restarts=0, uid="a", updated=None):

@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from e2e.watching import Sample, Watcher, World
+from e2e.job_monitor import Sample, Watcher, World
 
 PLAIN_SECONDS = 3.0
 COLOURS = {"train": "green", "Running": "green", "Succeeded": "green", "Failed": "red"}

@@ -6,8 +6,8 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from e2e.job_monitor import Sample
 from e2e.recovery import Recovery
-from e2e.watching import Sample
 
 mpl.use("Agg")
 

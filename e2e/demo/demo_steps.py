@@ -7,16 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from e2e import chart, children
+from e2e import chart
 from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import Cluster
 from e2e.cluster.progress import phase, tell
-from e2e.demo import curve
-from e2e.demo.screen import Screen
+from e2e.demo import loss_plot
+from e2e.demo.progress_view import Screen
 from e2e.failure import Failure
+from e2e.job_monitor import CALM_SECONDS, CLOSE_SECONDS, Watcher
 from e2e.jobs import Job, Variation, manifest, vary
+from e2e.kill import kill_training
 from e2e.recovery import Recovery, recovery
-from e2e.watching import CALM_SECONDS, CLOSE_SECONDS, Watcher
 
 NAMESPACE = "demo"
 JOB = "digits"
@@ -151,7 +152,7 @@ def strike(cluster: Cluster, watcher: Watcher, screen: Screen, variation: Variat
     victim = pods[-1]
     watcher.pace = CLOSE_SECONDS
     time.sleep(3 * CALM_SECONDS)  # the watcher's present pause ends, and a few close looks lie before the kill
-    killed_at, pid = children.kill_training(cluster, victim)
+    killed_at, pid = kill_training(cluster, victim)
     name, node = victim["metadata"]["name"], victim["spec"]["nodeName"]
     screen.tell(f"kill -9 {pid}: the training process of {name} on {node} is gone")
     names = [pod["metadata"]["name"] for pod in pods]
@@ -215,7 +216,7 @@ def judge(ending: Ending) -> None:
 
 def picture(target: Path, watcher: Watcher, ending: Ending) -> None:
     with phase("loss curve"):
-        curve.draw(target, watcher.samples, ending.killed_at, ending.recovered, ending.accuracy)
+        loss_plot.draw(target, watcher.samples, ending.killed_at, ending.recovered, ending.accuracy)
 
 
 def wait_until(true: Callable[[], bool], seconds: float, otherwise: str) -> None:
