@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from e2e.cluster.plane import Plane, plane
-from tests.contract.operating import Jobs, operator
+from e2e.cluster.api_server import Plane, plane
+from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import install
 from tools.terminal import draw
 

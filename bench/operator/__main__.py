@@ -16,7 +16,7 @@ from bench.operator.fleet import fleet, say
 from bench.operator.kubelets import kubelets
 from bench.operator.record import Figures
 from e2e.cluster import binaries
-from e2e.cluster.plane import plane
+from e2e.cluster.api_server import plane
 
 NODES = 4
 LIVES = 30

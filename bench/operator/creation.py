@@ -21,8 +21,8 @@ from bench.operator import bare, load, meter, subject
 from bench.operator.fleet import Fleet
 from dtj_operator.app.settings import LEASE_NAME
 from dtj_operator.kube.resources import LEASES
+from e2e.cluster.api_server import Plane
 from e2e.cluster.audit import Request
-from e2e.cluster.plane import Plane
 
 CONNECTIONS = 32
 LIMIT = 600.0

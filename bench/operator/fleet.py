@@ -20,7 +20,7 @@ from dtj_operator.kube import connection
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import NotFound
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
-from e2e.cluster.plane import Plane
+from e2e.cluster.api_server import Plane
 
 USER_AGENT = "dtj-bench"
 AT_ONCE = 16

@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 
 from bench.operator import meter
-from e2e.cluster.plane import Plane, free_port
+from e2e.cluster.api_server import Plane, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "operator"

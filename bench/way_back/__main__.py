@@ -20,7 +20,7 @@ from bench.figures import rounded
 from bench.machine import machine
 from e2e import chart
 from e2e.api import Api, Refused, core_path
-from e2e.cluster import ahead, binaries, providers
+from e2e.cluster import binaries, parallel_build, providers
 from e2e.job_monitor import Watcher
 from e2e.jobs import Variation, manifest, vary
 from e2e.recovery import Recovery
@@ -38,7 +38,7 @@ SETTLED_STEPS = 60
 @contextmanager
 def two_nodes() -> Iterator[Ground]:
     """A cluster of its own with the operator installed."""
-    images = ahead.images_and(*binaries.CLUSTER, "helm")
+    images = parallel_build.images_and(*binaries.CLUSTER, "helm")
     made = providers.up("embedded", "wayback", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)

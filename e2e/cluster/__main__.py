@@ -8,7 +8,7 @@ import signal
 import sys
 from pathlib import Path
 
-from e2e.cluster import ahead, binaries, embedded, providers, record
+from e2e.cluster import binaries, embedded, parallel_build, providers, record
 from e2e.cluster.interface import Cluster, ClusterError
 
 DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
@@ -37,7 +37,9 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
             providers.demand(options.provider)
             if options.provider == "existing" and options.images:
                 raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
-            archives = ahead.images_and(*providers.PROGRAMS[options.provider]).archives if options.images else {}
+            archives = (
+                parallel_build.images_and(*providers.PROGRAMS[options.provider]).archives if options.images else {}
+            )
             providers.up(
                 options.provider,
                 options.name,
@@ -57,7 +59,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "build":
             programs = options.programs or binaries.PROGRAMS
             if options.images:
-                ahead.images_and(*programs)
+                parallel_build.images_and(*programs)
             binaries.ensure(*programs)
         case "kubectl":
             config = _attached(options).kubeconfig

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster import (
+    api_server,
     bootstrap,
     cgroups,
     images_on_nodes,
@@ -26,10 +27,9 @@ from e2e.cluster import (
     network,
     node,
     paths,
-    plane,
     prerequisites,
     record,
-    seeds,
+    unpacked_images,
     volumes,
 )
 from e2e.cluster.api import Api, wait_until
@@ -117,7 +117,7 @@ class EmbeddedCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator; its standard output."""
-        return plane.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
+        return api_server.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def load_image(self, archive: Path, ref: str) -> None:
         """Import into every node at once; nodes that have it already are passed over."""
@@ -279,7 +279,7 @@ def _start(
         bootstrap.prepare_node(cluster.node_host(name), keys)
     _give_images(cluster, {node.PAUSE: bootstrap.pause_image(), **images})
     with phase("control plane"):
-        plane.wait_ready(cluster.api, cluster.control)
+        api_server.wait_ready(cluster.api, cluster.control)
         bootstrap.grant(cluster.api)
         bootstrap.start_controllers(cluster.control, programs, keys)
     with phase(f"{cluster.record.nodes} nodes"):
@@ -293,7 +293,7 @@ def _start(
 def _give_images(cluster: EmbeddedCluster, images: Mapping[str, Path]) -> None:
     """Boot every node with `images`: from the cached seed, which the first node makes where it is missing."""
     hosts = [cluster.node_host(name) for name in cluster.nodes]
-    place = seeds.seed(images, hosts[0].snapshotter)
+    place = unpacked_images.seed(images, hosts[0].snapshotter)
     if not place.exists():
         first = cluster.machine(hosts[0].name)
         bootstrap.boot_node(cluster.name, hosts[0], first)
@@ -301,12 +301,12 @@ def _give_images(cluster: EmbeddedCluster, images: Mapping[str, Path]) -> None:
             with phase(f"unpack {ref}"):
                 images_on_nodes.load(hosts[0], archive, ref)
         first.stop("containerd")
-        seeds.keep(hosts[0], place)
+        unpacked_images.keep(hosts[0], place)
         bootstrap.start_containerd(hosts[0], first)
         hosts = hosts[1:]
     with phase(f"machines of {len(hosts)} nodes"):
         for host in hosts:
-            seeds.plant(place, host)
+            unpacked_images.plant(place, host)
             bootstrap.boot_node(cluster.name, host, cluster.machine(host.name))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from e2e.api import Api, Refused
-from e2e.cluster import Cluster, ClusterError, ahead, binaries, providers
+from e2e.cluster import Cluster, ClusterError, binaries, parallel_build, providers
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import demo_steps
@@ -123,7 +123,7 @@ class Demo:
             images = named(chosen.operator_image, chosen.trainer_image)
             binaries.ensure(*providers.PROGRAMS[chosen.provider], "helm")
             return images
-        return ahead.images_and(*providers.PROGRAMS[chosen.provider], "helm")
+        return parallel_build.images_and(*providers.PROGRAMS[chosen.provider], "helm")
 
     def close(self) -> None:
         """Write the figures, whatever they are; take the cluster down where that was asked for."""

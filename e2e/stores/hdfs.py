@@ -14,9 +14,9 @@ from xml.etree import ElementTree as ET
 
 from e2e.cluster import machine, network
 from e2e.cluster.api import wait_until
+from e2e.cluster.api_server import free_port
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
-from e2e.cluster.plane import free_port
 from e2e.stores import hadoop
 from e2e.stores.hadoop import Hadoop
 

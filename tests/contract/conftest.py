@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.plane import Plane, plane
+from e2e.cluster.api_server import Plane, plane
 from tests.support.chart import install
 
 STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"

@@ -17,7 +17,7 @@ import yaml
 from dtj_operator.api.crd import crd
 from dtj_operator.api.rules import FIXED_RULES, PLACES
 from e2e.cluster.api import Api, ApiError, wait_until
-from e2e.cluster.plane import Plane
+from e2e.cluster.api_server import Plane
 from tests.support.apiserver import ApiServer
 from tests.support.apiserver.thread import in_a_thread
 

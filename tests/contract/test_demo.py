@@ -11,8 +11,8 @@ import pytest
 from e2e import chart
 from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import binaries, volumes
+from e2e.cluster.api_server import plane
 from e2e.cluster.existing import ExistingCluster
-from e2e.cluster.plane import plane
 from e2e.demo import demo_steps
 from e2e.failure import Failure
 from e2e.jobs import Variation, manifest

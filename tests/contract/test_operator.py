@@ -14,15 +14,15 @@ import pytest
 from dtj_operator.api.resource import Job
 from dtj_operator.build.pod import build_pod
 from e2e.cluster.api import Api, ApiError
-from tests.contract.operating import Jobs, operator
+from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import HOME, USER, operator_rights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from e2e.cluster.api_server import Plane
     from e2e.cluster.audit import Request
-    from e2e.cluster.plane import Plane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
 

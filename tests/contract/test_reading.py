@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dtj_operator.api.crd import crd
-from tests.contract.operating import Jobs, operator
+from tests.contract.operator_under_test import Jobs, operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from e2e.cluster.plane import Plane
+    from e2e.cluster.api_server import Plane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from e2e.cluster.plane import plane
+from e2e.cluster.api_server import plane
 from tests.faults.fault_cluster import IN_PROCESS, on_plane
 from tests.faults.fault_plans import STRIDES, STRIDES_ON_PLANE, run_all
 from tests.faults.workloads import WORKLOADS

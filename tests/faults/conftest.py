@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from e2e.cluster.plane import plane
+from e2e.cluster.api_server import plane
 from tests.faults.fault_cluster import IN_PROCESS, Stage, on_plane
 from tests.faults.invariants import Tracebacks
 from tests.support.realserver import prepare

@@ -11,7 +11,7 @@ import yaml
 from e2e.cluster import binaries
 
 if TYPE_CHECKING:
-    from e2e.cluster.plane import Plane
+    from e2e.cluster.api_server import Plane
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "dtj-operator"
 HOME: Final = "dtj-system"

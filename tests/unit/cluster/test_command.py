@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from e2e.cluster import __main__ as command
-from e2e.cluster import ahead, binaries, images, plane
+from e2e.cluster import api_server, binaries, images, parallel_build
 
 
 def test_every_program_that_is_named_is_built_also_behind_kubectl(monkeypatch: pytest.MonkeyPatch):
@@ -27,7 +27,7 @@ def test_images_are_built_beside_the_programs(monkeypatch: pytest.MonkeyPatch):
         yield
         said.append("end")
 
-    monkeypatch.setattr(ahead, "building", building)
+    monkeypatch.setattr(parallel_build, "building", building)
     monkeypatch.setattr(images, "built", lambda: said.append("images"))
     monkeypatch.setattr(command, "binaries", SimpleNamespace(ensure=lambda *names: said.append(f"have {names[0]}")))
     assert command.main(["build", "--images", "etcd"]) == 0
@@ -49,6 +49,6 @@ def test_kubectl_keeps_what_it_knows_of_a_server_apart_from_what_it_knew_of_its_
     program.write_text('#!/bin/sh\necho "$KUBECACHEDIR"\n')
     program.chmod(0o755)
     monkeypatch.setattr(binaries, "path", lambda name: tmp_path / name)
-    assert plane.kubectl(tmp_path / "kubeconfig", "get", "pods", cache=tmp_path / "known").strip() == str(
+    assert api_server.kubectl(tmp_path / "kubeconfig", "get", "pods", cache=tmp_path / "known").strip() == str(
         tmp_path / "known"
     )

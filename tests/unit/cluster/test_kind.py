@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import __main__ as command
-from e2e.cluster import ahead, binaries, kind
+from e2e.cluster import binaries, kind, parallel_build
 from e2e.cluster.images import Images
 from e2e.cluster.interface import ClusterError
 from e2e.demo import __main__ as demo
@@ -103,7 +103,7 @@ def test_docker_and_kind_are_looked_for_before_anything_is_built(
     main, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(ahead, "images_and", lambda *_: pytest.fail("images are built"))
+    monkeypatch.setattr(parallel_build, "images_and", lambda *_: pytest.fail("images are built"))
     assert main() == 1
     assert "needs docker, which is not on PATH" in " ".join(capsys.readouterr().err.split())
 
@@ -115,6 +115,6 @@ def test_of_the_programs_kind_needs_kubectl_alone(home: Path, monkeypatch: pytes
         built.extend(names)
         return Images("o:1", "t:1")
 
-    monkeypatch.setattr(ahead, "images_and", images_and)
+    monkeypatch.setattr(parallel_build, "images_and", images_and)
     assert command.main(["up", "--provider", "kind", "--images"]) == 0
     assert built == ["kubectl"]

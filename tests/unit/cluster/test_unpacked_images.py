@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster import seeds
+from e2e.cluster import unpacked_images
 from e2e.cluster.network import NodeAddress
 from e2e.cluster.node import NodeHost
 
@@ -27,9 +27,9 @@ def test_a_node_gives_its_images_to_the_next_through_a_cache_that_is_empty_at_fi
     (first.directory / "loaded").mkdir()
     (first.directory / "loaded" / "trainer").touch()
     second.directory.mkdir()
-    place = seeds.seed({}, "overlayfs")
-    seeds.keep(first, place)
-    seeds.plant(place, second)
+    place = unpacked_images.seed({}, "overlayfs")
+    unpacked_images.keep(first, place)
+    unpacked_images.plant(place, second)
     (second.images / "meta" / "index.db").write_text("changed")
     assert (second.images / "content" / "blob").read_text() == "layer"
     assert (first.images / "meta" / "index.db").read_text() == "index"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster.api import Api, ApiError
-from e2e.cluster.plane import Plane, plane
+from e2e.cluster.api_server import Plane, plane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(1800)]
 
@@ -72,7 +72,7 @@ def test_nothing_is_left_when_it_ends():
 
 def test_nothing_is_left_when_its_creator_is_killed():
     program = (
-        "import time; from e2e.cluster.plane import plane\n"
+        "import time; from e2e.cluster.api_server import plane\n"
         "with plane() as running: print(running.directory, flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as creator:

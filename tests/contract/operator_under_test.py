@@ -16,7 +16,7 @@ from tests.support.chart import HOME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from e2e.cluster.plane import Plane
+    from e2e.cluster.api_server import Plane
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
