@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-PROGRAMS = ("bench.operator", "bench.trainer", "bench.way_back")
+PROGRAMS = ("bench.operator", "bench.trainer", "bench.pod_recovery")
 
 
 def main() -> int:

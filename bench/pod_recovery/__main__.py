@@ -1,6 +1,6 @@
-"""`python -m bench.way_back`: pods of a training deleted on a cluster, the operator's and, in turns, bare ones.
+"""`python -m bench.pod_recovery`: pods of a training deleted on a cluster, the operator's and, in turns, bare ones.
 
-The bare pods run what one writes by hand (by_hand.py), and are created again the moment that they are gone.
+The bare pods run what one writes by hand (baseline.py), and are created again the moment that they are gone.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from e2e.recovery import Recovery
 from e2e.scenarios.fixtures import Ground, Place, delete, time_recovery, training, training_on
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULT = ROOT / "build" / "results" / "bench-way-back.json"
+RESULT = ROOT / "build" / "results" / "bench-pod-recovery.json"
 KEPT = ROOT / "bench" / "results"
 BY_HAND = "by-hand"
 WORKERS = 2
@@ -39,7 +39,7 @@ SETTLED_STEPS = 60
 def two_nodes() -> Iterator[Ground]:
     """A cluster of its own with the operator installed."""
     images = parallel_build.images_and(*binaries.CLUSTER, "helm")
-    made = providers.up("embedded", "wayback", nodes=2, images=images.archives)
+    made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)
         yield Ground(made, Api(made.kubeconfig), images.trainer)
@@ -99,7 +99,7 @@ def pod(index: int, image: str, namespace: str) -> dict[str, Any]:
     task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     del template["containers"][0]["readinessProbe"]
     template["containers"][0] |= {
-        "command": ["python3", "-c", Path(__file__).with_name("by_hand.py").read_text()],
+        "command": ["python3", "-c", Path(__file__).with_name("baseline.py").read_text()],
         "args": [],
         "env": [
             {"name": "TF_CONFIG", "value": json.dumps(task)},
@@ -130,7 +130,7 @@ def measure(rounds: int, times: int) -> dict[str, Any]:
     leaving: list[float] = []
     with two_nodes() as ground:
         for number in range(rounds):
-            namespace = f"way-back-{number}"
+            namespace = f"pod-recovery-{number}"
             ground.cluster.shared_volume(namespace, "checkpoints")
             bare = ByHand(ground, namespace)
             with bare.watcher as watcher:
@@ -173,7 +173,7 @@ def main() -> None:
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(text)
     if given.keep:
-        (KEPT / f"way-back-{datetime.now(UTC):%Y-%m-%d}.json").write_text(text)
+        (KEPT / f"pod-recovery-{datetime.now(UTC):%Y-%m-%d}.json").write_text(text)
 
 
 if __name__ == "__main__":
