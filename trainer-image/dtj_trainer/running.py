@@ -18,8 +18,8 @@ from typing import Any, NoReturn
 from dtj_trainer import link
 from dtj_trainer.cluster import devices
 from dtj_trainer.cluster.board import Board
-from dtj_trainer.cluster.peers import await_leader, await_peers
-from dtj_trainer.environment import Environment, read
+from dtj_trainer.cluster.environment import Environment, read
+from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy import parameter_server, tpu

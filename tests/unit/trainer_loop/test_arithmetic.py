@@ -6,8 +6,8 @@ import json
 import pytest
 
 from dtj_trainer.cluster import accelerators
+from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
-from dtj_trainer.environment import Environment, read
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.failures import classify, peer_was_lost
 from dtj_trainer.loop.learning_rate import factor, known

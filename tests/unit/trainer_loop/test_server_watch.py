@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from dtj_trainer.cluster.environment import CheckpointSettings, Environment
 from dtj_trainer.cluster.tf_config import Task, TfConfig
-from dtj_trainer.environment import CheckpointSettings, Environment
 from dtj_trainer.errors import PeerLost
 from dtj_trainer.loop import server_watch
 from dtj_trainer.loop.server_watch import ServerWatch

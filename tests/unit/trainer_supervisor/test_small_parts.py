@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from dtj_trainer import environment
-from dtj_trainer.cluster import accelerators
+from dtj_trainer.cluster import accelerators, environment
+from dtj_trainer.cluster.cgroup import Cgroup
+from dtj_trainer.cluster.task_mode import Part, Place, read_place, slice_environment
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.command import child_environment
 from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
 from dtj_trainer.supervisor.metrics import Metrics
-from dtj_trainer.supervisor.place import Part, Place, read_place, slice_environment
 from dtj_trainer.supervisor.program import may_preload, uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
 from dtj_trainer.supervisor.rendezvous import Rendezvous

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from dtj_trainer.cluster.task_mode import read_place
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.metrics import resident_bytes
 from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.place import read_place
 from dtj_trainer.supervisor.rendezvous import Rendezvous, Stage
 from dtj_trainer.supervisor.standby import AFTER_SECONDS, AGAIN_SECONDS, Standby
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dtj_trainer.cluster import peers
+from dtj_trainer.cluster import probes
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor import messenger
 from dtj_trainer.supervisor.desk import Desk
@@ -49,7 +49,7 @@ def test_what_is_no_identity_is_none(text: bytes):
 
 @pytest.mark.parametrize("host", ["a" * 64, "a..b"])
 def test_what_can_be_no_name_does_not_resolve(host: str):
-    assert not peers.resolves(host)
+    assert not probes.resolves(host)
     answer = messenger.call(Task("worker", 1), host, 9401, b"{}")
     assert answer.unresolved
     assert answer.trouble == "its name does not resolve"

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from dtj_trainer import link
+from dtj_trainer.cluster.task_mode import read_place
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.messenger import Answer
 from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.place import read_place
 from dtj_trainer.supervisor.rendezvous import Refusal, Stage
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.supervision import Supervision

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dtj_trainer.cluster.peers import serves
-from dtj_trainer.environment import Environment
+from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.probes import serves
 from dtj_trainer.errors import PeerLost
 
 FIRST_ASK_SECONDS = 5.0

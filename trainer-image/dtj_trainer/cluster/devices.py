@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.environment import DeviceSettings
+from dtj_trainer.cluster.environment import DeviceSettings
 from dtj_trainer.errors import PreflightFailed
 
 CGROUP = Path("/sys/fs/cgroup")

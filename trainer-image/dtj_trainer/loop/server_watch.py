@@ -5,7 +5,7 @@ import threading
 import time
 from collections import deque
 
-from dtj_trainer.cluster.peers import serves
+from dtj_trainer.cluster.probes import serves
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.errors import PeerLost
 from dtj_trainer.running import Session

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dtj_trainer.environment import Environment
+from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.errors import PreflightFailed
 
 TYPES = ("OneDevice", "Mirrored", "MultiWorkerMirrored", "ParameterServer", "CentralStorage", "TPU", "None")

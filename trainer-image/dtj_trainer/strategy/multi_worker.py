@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.tf_config import TRAINING_ROLES
-from dtj_trainer.environment import Environment
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy import first_values
 from dtj_trainer.strategy.choice import Choice

@@ -3,8 +3,8 @@
 import os
 from typing import Any
 
-from dtj_trainer.cluster.peers import await_servers
-from dtj_trainer.environment import Environment
+from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy.choice import Choice
 

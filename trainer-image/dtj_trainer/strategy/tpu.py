@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtj_trainer.cluster.accelerators import tpu_there
-from dtj_trainer.cluster.peers import await_servers
+from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.cluster.tf_config import TfConfig
-from dtj_trainer.environment import Environment
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.failures import words
 

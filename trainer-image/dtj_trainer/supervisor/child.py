@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
 from dtj_trainer import link, standby
-from dtj_trainer.cluster import peers
+from dtj_trainer.cluster import probes
+from dtj_trainer.cluster.task_mode import dtensor_environment
 from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.failures import Failure, classify
-from dtj_trainer.supervisor.place import dtensor_environment
 
 LEADER_SECONDS: Final = 1.0
 """A plain script's head start for its leader: what a too early call costs in gRPC's back-off."""
@@ -71,7 +71,8 @@ def _run(order: dict[str, Any], ours: link.ChildLink) -> int:
 
 def _is_finished(ours: link.ChildLink) -> bool:
     """Whether the job has ended before: then its peers are gone, and nobody is to wait for them."""
-    from dtj_trainer import environment, running
+    from dtj_trainer import running
+    from dtj_trainer.cluster import environment
 
     try:
         return running.is_finished(environment.read(), ours)
@@ -96,7 +97,7 @@ def _let_leader_listen(order: dict[str, Any]) -> None:
     """A program of ours waits by itself, when it builds its strategy; a plain script cannot."""
     if not order.get("mesh") or order.get("ours"):
         return
-    peers.await_leader(read_tf_config(os.environ), LEADER_SECONDS)
+    probes.await_leader(read_tf_config(os.environ), LEADER_SECONDS)
 
 
 def _run_program(name: str, arguments: list[str], *, is_module: bool) -> None:

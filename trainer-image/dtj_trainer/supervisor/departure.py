@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_TERMINATED, ExitClass
 from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.life import Child, judge_stopped
 from dtj_trainer.supervisor.messenger import Answer
-from dtj_trainer.supervisor.place import Part, Place
 from dtj_trainer.supervisor.progress import Progress
 from dtj_trainer.supervisor.rendezvous import Rendezvous, Stage
 from dtj_trainer.supervisor.settings import Settings

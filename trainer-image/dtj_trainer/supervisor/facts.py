@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dtj_trainer.cluster.peers import accepts
+from dtj_trainer.cluster.probes import accepts
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.supervisor.desk import PASSED_ON

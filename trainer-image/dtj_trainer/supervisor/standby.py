@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from dtj_trainer import link
 from dtj_trainer.cluster.accelerators import gpu_there
-from dtj_trainer.cluster.peers import GENERATION
+from dtj_trainer.cluster.cgroup import Cgroup
+from dtj_trainer.cluster.probes import GENERATION
+from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.supervisor import nursery
-from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.metrics import resident_bytes
 from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.place import Part, Place
 from dtj_trainer.supervisor.rendezvous import Rendezvous
 from dtj_trainer.supervisor.settings import Settings
 

@@ -17,18 +17,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from dtj_trainer import link
-from dtj_trainer.cluster.peers import GENERATION
+from dtj_trainer.cluster.cgroup import Cgroup
+from dtj_trainer.cluster.probes import GENERATION
+from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.supervisor import nursery, standby, termination
-from dtj_trainer.supervisor.cgroup import Cgroup
 from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.facts import PodFacts
 from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge
 from dtj_trainer.supervisor.messenger import Answer, Messenger
 from dtj_trainer.supervisor.metrics import Metrics
 from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery, Unborn
-from dtj_trainer.supervisor.place import Part, Place
 from dtj_trainer.supervisor.pod import Pod
 from dtj_trainer.supervisor.probe import SilenceWatch
 from dtj_trainer.supervisor.program import Program, uses_us
