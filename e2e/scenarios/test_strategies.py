@@ -60,6 +60,15 @@ def without_tpu_node(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
+def test_the_first_job_of_the_tutorial_needs_no_volume(place: Place) -> None:
+    job = Job.create(
+        place.ground.api, place.namespace, crowded(manifest("hello.yaml"), "hello", place.ground.trainer_image)
+    )
+    status = job.succeeded(SECONDS)
+    assert (status["strategy"]["type"], status["progress"]["step"]) == ("OneDevice", 200)
+    assert "\ny = 3.00x + 1.00 after 200 steps\n" in job.log("worker-0")
+
+
 @pytest.mark.parametrize("file", TRAINED)
 def test_example_learns_to_read_digits(file: str, jobs: dict[str, Running]) -> None:
     status = jobs[file].job.succeeded(SECONDS)

@@ -31,6 +31,12 @@ def agreed(ended: dict[str, Ended]) -> tuple[str, ...]:
     return tuple(last)
 
 
+def test_hello_learns_its_line_on_a_laptop():
+    ended = launching.run("hello.py", folder=rehearsal.EXAMPLES)
+    assert ended.code == 0, ended.output[-4000:]
+    assert ended.output.splitlines()[-1] == "y = 3.00x + 1.00 after 200 steps"
+
+
 def test_digits_are_learnt_on_a_laptop():
     ended = launching.run("digits.py", "--epochs=1", "--steps-per-epoch=40", folder=rehearsal.EXAMPLES)
     accuracy, _, steps = agreed({"laptop": ended})

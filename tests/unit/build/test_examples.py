@@ -35,6 +35,7 @@ EXPECTED: dict[str, tuple[str, dict[str, Part]]] = {
     "digits-one-device": ("OneDevice", ONE),
     "digits-parameter-server": ("ParameterServer", SERVED),
     "digits-tpu": ("TPU", ONE),
+    "hello": ("OneDevice", ONE),
     "hybrid-dtensor": ("None", TWO),
     "pipeline-parallel": ("None", ONE),
     "tutorial": ("MultiWorkerMirrored", TWO),
