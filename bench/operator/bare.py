@@ -19,8 +19,8 @@ import aiohttp
 from yarl import URL
 
 from dtj_operator.api.resource import Job
-from dtj_operator.build.pod import build_pod
-from dtj_operator.build.service import build_service
+from dtj_operator.builders.pod import build_pod
+from dtj_operator.builders.service import build_service
 from dtj_operator.domain.decide import decide
 from dtj_operator.domain.snapshot import Snapshot
 from dtj_operator.kube import connection, wire

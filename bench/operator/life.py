@@ -24,7 +24,7 @@ from bench.operator.subject import Subject
 from dtj_operator.api.contract import EXIT_KILLED
 from dtj_operator.api.names import Role
 from dtj_operator.api.resource import Job
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.pod import build_pod
 from dtj_operator.kube.resources import JOBS, PODS
 from e2e.cluster.audit import Request
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.pod import build_pod
 from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.kubelet import Kubelet
 

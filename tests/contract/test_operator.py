@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dtj_operator.api.resource import Job
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.pod import build_pod
 from e2e.cluster.api import Api, ApiError
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import HOME, USER, operator_rights

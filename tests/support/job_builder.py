@@ -20,8 +20,8 @@ from typing import Any, Self
 from dtj_operator.api.names import ConditionType, Role
 from dtj_operator.api.resource import Job
 from dtj_operator.api.status import JobStatus
-from dtj_operator.build.pod import build_pod
-from dtj_operator.build.service import build_service
+from dtj_operator.builders.pod import build_pod
+from dtj_operator.builders.service import build_service
 from dtj_operator.domain.decide import decide
 from dtj_operator.domain.plan import (
     Action,

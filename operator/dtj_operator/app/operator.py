@@ -23,7 +23,7 @@ from dtj_operator.app.checks import (
 from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
-from dtj_operator.build.network_policy import build_network_policy
+from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import ConditionType, EventReason, Reason
-from dtj_operator.build.pod import overridden
+from dtj_operator.builders.pod import overridden
 from dtj_operator.domain.validity import forget_refusal
 from dtj_operator.domain.verdict import Verdict
 

@@ -22,9 +22,9 @@ from dtj_operator.api.status import (
     StrategyChoice,
     whole_second,
 )
-from dtj_operator.build.names import pod_name
-from dtj_operator.build.pod import main_container_name
-from dtj_operator.build.strategy import choose_strategy
+from dtj_operator.builders.metadata import pod_name
+from dtj_operator.builders.pod import main_container_name
+from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.domain.plan import Action, DeletePod, Event
 from dtj_operator.domain.slots import Slot, SlotRecord, read_indexes, read_slots, wanted_slots
 from dtj_operator.domain.snapshot import TERMINAL

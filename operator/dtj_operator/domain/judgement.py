@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import Reason, RestartPolicy, RuleAction
 from dtj_operator.api.status import LastIncident
-from dtj_operator.build.names import pod_name
+from dtj_operator.builders.metadata import pod_name
 from dtj_operator.domain.exits import ExitVerdict, exit_verdict
 from dtj_operator.domain.failure import Standing, succeeded
 from dtj_operator.domain.progress import highest_step

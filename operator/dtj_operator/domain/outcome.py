@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.status import JobStatus, Ledger
-from dtj_operator.build.names import worker_selector
+from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.domain.plan import Plan, Urgency
 from dtj_operator.domain.slots import write_indexes, write_slots
 

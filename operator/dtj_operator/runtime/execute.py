@@ -10,9 +10,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.build.placement import away_from
-from dtj_operator.build.pod import build_pod
-from dtj_operator.build.service import build_service
+from dtj_operator.builders.node_affinity import away_from
+from dtj_operator.builders.pod import build_pod
+from dtj_operator.builders.service import build_service
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
 from dtj_operator.domain.snapshot import TroubleKind
 from dtj_operator.domain.troubles import too_early

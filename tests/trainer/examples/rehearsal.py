@@ -11,9 +11,9 @@ import yaml
 
 from dtj_operator.api.names import Role
 from dtj_operator.api.resource import Job
-from dtj_operator.build.containers import main_container, port
-from dtj_operator.build.names import address
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.main_container import main_container, port
+from dtj_operator.builders.metadata import address
+from dtj_operator.builders.pod import build_pod
 from dtj_trainer.supervisor.settings import Settings, parse, variable
 from tests.support.ports import free_ports
 from tests.trainer.loop import launch

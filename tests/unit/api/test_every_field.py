@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from dtj_operator.api.crd import crd
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.pod import build_pod
 from dtj_operator.domain.plan import DeletePod
 from tests.support.job_builder import Change, World, done, failed, job, ready
 

@@ -12,8 +12,8 @@ import pytest
 
 from dtj_operator.api.names import Role
 from dtj_operator.api.resource import Job
-from dtj_operator.build.pod import build_pod
-from dtj_operator.build.tf_config import has_cluster, tf_config
+from dtj_operator.builders.pod import build_pod
+from dtj_operator.builders.tf_config import has_cluster, tf_config
 from tests.support.job_builder import job, template
 
 

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import TRAINING_ROLES, Role
-from dtj_operator.build.containers import main_container, port
-from dtj_operator.build.names import address
+from dtj_operator.builders.main_container import main_container, port
+from dtj_operator.builders.metadata import address
 
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
-from dtj_operator.build.names import metadata_of_namesake
+from dtj_operator.builders.metadata import metadata_of_namesake
 
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job

@@ -3,8 +3,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from dtj_operator.build.placement import PREFERRED, away_from
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.node_affinity import PREFERRED, away_from
+from dtj_operator.builders.pod import build_pod
 from tests.support.job_builder import job, template
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import DEFAULT_PORT, PORT_NAME, RestartPolicy, Role
-from dtj_operator.build.containers import containers, main_container, main_index
-from dtj_operator.build.environment import merged, names, variables
-from dtj_operator.build.names import owner_reference, pod_labels, pod_name
+from dtj_operator.builders.environment import merged, names, variables
+from dtj_operator.builders.main_container import containers, main_container, main_index
+from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.contract import Environment
-from dtj_operator.build.containers import gpus
-from dtj_operator.build.strategy import choose_strategy
-from dtj_operator.build.tf_config import has_cluster, tf_config
+from dtj_operator.builders.main_container import gpus
+from dtj_operator.builders.strategy_choice import choose_strategy
+from dtj_operator.builders.tf_config import has_cluster, tf_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

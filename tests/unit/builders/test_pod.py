@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.build.environment import names
-from dtj_operator.build.pod import build_pod, overridden
-from dtj_operator.build.service import build_service
-from dtj_operator.build.strategy import choose_strategy
+from dtj_operator.builders.environment import names
+from dtj_operator.builders.pod import build_pod, overridden
+from dtj_operator.builders.service import build_service
+from dtj_operator.builders.strategy_choice import choose_strategy
 from tests.support.job_builder import UID, World, job, template
 
 

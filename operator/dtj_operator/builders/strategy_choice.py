@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.names import Role, StrategyType
 from dtj_operator.api.status import StrategyChoice
-from dtj_operator.build.containers import pod_gpus
+from dtj_operator.builders.main_container import pod_gpus
 
 if TYPE_CHECKING:
     from dtj_operator.api.spec import JobSpec

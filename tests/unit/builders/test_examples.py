@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from dtj_operator.api.resource import Job
-from dtj_operator.build.containers import main_container
-from dtj_operator.build.pod import build_pod
+from dtj_operator.builders.main_container import main_container
+from dtj_operator.builders.pod import build_pod
 from dtj_trainer.cluster import environment
 from dtj_trainer.cluster.task_mode import Part, dtensor_environment, read_place
 from dtj_trainer.supervisor.settings import parse

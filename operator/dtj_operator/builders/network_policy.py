@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.contract import PORT
 from dtj_operator.api.names import LABEL_JOB_UID
-from dtj_operator.build.names import metadata_of_namesake
+from dtj_operator.builders.metadata import metadata_of_namesake
 
 if TYPE_CHECKING:
     from dtj_operator.api.resource import Job
