@@ -23,7 +23,7 @@ from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.domain.decide import decide
 from dtj_operator.domain.snapshot import Snapshot
-from dtj_operator.kube import connection, wire
+from dtj_operator.kube import rest_config, serializer
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 
@@ -37,17 +37,17 @@ def requests(server: str, job: Job) -> Iterator[Request]:
     assert accepted
     patch = {"metadata": {"resourceVersion": job.resource_version}, "status": accepted.wire()}
     at = JOBS.path(job.namespace, job.name, "status")
-    yield "PATCH", _url(server, at), wire.dumps(patch), "application/merge-patch+json"
-    yield "POST", _url(server, SERVICES.path(job.namespace)), wire.dumps(build_service(job)), "application/json"
+    yield "PATCH", _url(server, at), serializer.dumps(patch), "application/merge-patch+json"
+    yield "POST", _url(server, SERVICES.path(job.namespace)), serializer.dumps(build_service(job)), "application/json"
     for role, replica in job.spec.replica_specs.items():
         for index in range(replica.replicas):
-            body = wire.dumps(build_pod(job, role, index, 0))
+            body = serializer.dumps(build_pod(job, role, index, 0))
             yield "POST", _url(server, PODS.path(job.namespace)), body, "application/json"
 
 
 async def main(kubeconfig: str, namespace: str, connections: int) -> None:
     """See the module."""
-    here = connection.load(kubeconfig, {})
+    here = rest_config.load(kubeconfig, {})
     line = [request async for job in _jobs(here, namespace) for request in requests(here.server, job)]
     connector = aiohttp.TCPConnector(limit=0, ssl=here.ssl_context() or True)
     async with aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT}) as session:
@@ -70,7 +70,7 @@ async def main(kubeconfig: str, namespace: str, connections: int) -> None:
         watch.cancel()
 
 
-async def _jobs(here: connection.Connection, namespace: str) -> AsyncIterator[Job]:
+async def _jobs(here: rest_config.Connection, namespace: str) -> AsyncIterator[Job]:
     async with HttpClient(here, user_agent=USER_AGENT) as client:
         async for page in client.pages(JOBS, namespace):
             for item in page.items:

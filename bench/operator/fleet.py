@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.operator import load
 from dtj_operator.api.crd import crd
-from dtj_operator.kube import connection
+from dtj_operator.kube import rest_config
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import NotFound
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
@@ -127,7 +127,7 @@ class Creations:
 @asynccontextmanager
 async def fleet(plane: Plane) -> AsyncIterator[Fleet]:
     """A fleet on a plane that has the CRD."""
-    here = connection.load(str(plane.kubeconfig), {})
+    here = rest_config.load(str(plane.kubeconfig), {})
     async with HttpClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
         found = Fleet(plane, client)

@@ -24,7 +24,7 @@ from dtj_operator.api.contract import EXIT_KILLED
 from dtj_operator.app.command import COLLECT_AFTER
 from dtj_operator.app.operator import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.apiserver import ApiServer
 from tests.support.fasttime import FastKopf, FastLoop
 from tests.support.kubelet import Kubelet

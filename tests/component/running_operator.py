@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.app.operator import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.kube.rest_config import Connection, Token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

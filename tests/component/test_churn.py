@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from dtj_operator.app.operator import Operator
-from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.kube.rest_config import Connection, Token
 from tests.component.running_operator import JOBS, QUIET, condition, job, status
 from tests.support.apiserver import ApiServer, Commit
 from tests.support.fasttime import IdleLoop

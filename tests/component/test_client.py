@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dtj_operator.kube.client import CONNECTIONS, HttpClient
-from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.kube.rest_config import Connection, Token
 from tests.component.running_operator import job
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_requests
 

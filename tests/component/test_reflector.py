@@ -12,8 +12,8 @@ import pytest
 from dtj_operator.app import kopf_source
 from dtj_operator.app.kopf_source import KopfSource
 from dtj_operator.kube.client import HttpClient
-from dtj_operator.kube.connection import Connection, Token
 from dtj_operator.kube.resources import JOBS, PODS
+from dtj_operator.kube.rest_config import Connection, Token
 from dtj_operator.runtime.reflector import Reflector, list_into
 from dtj_operator.runtime.resync import Resync
 from dtj_operator.runtime.shelf import Shelf

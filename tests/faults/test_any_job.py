@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from dtj_operator.runtime import mergepatch
+from dtj_operator.kube import merge_patch
 from tests.faults.fault_cluster import IN_PROCESS, World
 from tests.faults.invariants import Tracebacks, Watchman, difference
 from tests.faults.workloads import training_job
@@ -112,7 +112,7 @@ def create(world: World, number: int, spec: Object) -> None:
 def replace(world: World, number: int, spec: Object) -> None:
     """Put another spec in place of the job's."""
     old = world.server.get(KIND, world.namespace, f"odd-{number}") or {"spec": {}}
-    patch = mergepatch.difference(old["spec"], spec)
+    patch = merge_patch.difference(old["spec"], spec)
     world.server.patch(KIND, world.namespace, f"odd-{number}", {"spec": patch})
 
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from dtj_operator.app.operator import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.connection import Connection, Token
+from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.fasttime import FastClock, FastLoop
 
 USER_AGENT: Final = "dtj-operator/"

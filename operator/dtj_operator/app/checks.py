@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.kube.connection import Connection
     from dtj_operator.kube.resources import Resource
+    from dtj_operator.kube.rest_config import Connection
 
 logger = logging.getLogger(__name__)
 

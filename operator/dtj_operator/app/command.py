@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.app.logs import set_up
 from dtj_operator.app.settings import SettingsProblem, parser, settings_from
 from dtj_operator.app.version import operator_version
-from dtj_operator.kube.wire import DEEPEST
+from dtj_operator.kube.serializer import DEEPEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,8 +76,8 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     _prepare_python()
     from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
-    from dtj_operator.kube.connection import ConnectionProblem, load  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
+    from dtj_operator.kube.rest_config import ConnectionProblem, load  # noqa: PLC0415
     from dtj_operator.runtime.election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.runtime.source import SourceEnded  # noqa: PLC0415
 

@@ -21,7 +21,7 @@ from dtj_operator.runtime.source import SourceEnded
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dtj_operator.kube.connection import Connection
+    from dtj_operator.kube.rest_config import Connection
     from dtj_operator.runtime.source import Sink
 
 logger = logging.getLogger(__name__)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dtj_operator.app.checks import Rights
     from dtj_operator.app.settings import Settings
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.kube.connection import Connection
+    from dtj_operator.kube.rest_config import Connection
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.source import EventSource
     from dtj_operator.runtime.store import KnownJob

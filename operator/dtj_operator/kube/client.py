@@ -17,16 +17,16 @@ from urllib.parse import urlencode
 import aiohttp
 from yarl import URL
 
-from dtj_operator.kube import wire
+from dtj_operator.kube import serializer
 from dtj_operator.kube.errors import GONE, Fenced, Gone, KubeError, Retry, Unauthorized, Unknown, from_answer
-from dtj_operator.kube.throttle import TokenBucket
+from dtj_operator.kube.rate_limiter import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
 
-    from dtj_operator.kube.connection import Connection
     from dtj_operator.kube.resources import Resource
+    from dtj_operator.kube.rest_config import Connection
 
 CONNECT_SECONDS = 5.0
 """For name, connection and TLS together: no longer than a lease lasts beyond its holder's own deadline, as a write
@@ -239,7 +239,7 @@ class HttpClient:
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         # The UID makes a second deletion harmless, so this is a read as far as repeating goes.
-        return await self._repeat("DELETE", resource.path(namespace, name), WRITE, wire.dumps(options))
+        return await self._repeat("DELETE", resource.path(namespace, name), WRITE, serializer.dumps(options))
 
     async def _repeat(
         self, method: str, path: str, limit: aiohttp.ClientTimeout, content: bytes | None = None
@@ -259,7 +259,7 @@ class HttpClient:
 
     async def _write(self, method: str, path: str, body: Mapping[str, Any], content_type: str) -> dict[str, Any]:
         """Send a request that must not be sent twice, unless the server surely has not acted on it."""
-        content = wire.dumps(body)
+        content = serializer.dumps(body)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await self._send(method, path, WRITE, content, content_type, wrote=True)
@@ -298,7 +298,7 @@ class HttpClient:
         if answer.status >= ERRORS_FROM:
             raise self._refusal(answer, text, wrote=wrote)
         try:
-            return wire.loads(text)
+            return serializer.loads(text)
         except ValueError as error:
             msg = f"{method} {path} was answered with something that is not a Kubernetes object"
             raise (Unknown(msg) if wrote else Retry(msg)) from error
@@ -333,7 +333,7 @@ class HttpClient:
 
     def _refusal(self, answer: aiohttp.ClientResponse, text: bytes, *, wrote: bool) -> KubeError:
         try:
-            body = wire.loads(text)
+            body = serializer.loads(text)
         except ValueError:
             body = {"message": f"the API server answered {answer.status}: {text[:200].decode('utf-8', 'replace')}"}
         error = from_answer(answer.status, body, wrote=wrote, retry_after=_seconds(answer.headers.get("Retry-After")))
@@ -364,7 +364,7 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 def _change(line: bytes) -> Change:
     try:
-        event = wire.loads(line)
+        event = serializer.loads(line)
         kind, body = event["type"], event["object"]
     except (ValueError, KeyError) as error:
         msg = "the watch sent something that is not a watch event"

@@ -17,8 +17,8 @@ from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, Delete
 from dtj_operator.domain.snapshot import TroubleKind
 from dtj_operator.domain.troubles import too_early
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
+from dtj_operator.kube.merge_patch import difference
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
-from dtj_operator.runtime.mergepatch import difference
 from dtj_operator.runtime.troubles import classify
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import aiohttp
 
 from dtj_operator.api.contract import PORT
 from dtj_operator.domain.progress import read_progress
-from dtj_operator.kube import wire
+from dtj_operator.kube import serializer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -154,7 +154,7 @@ class ProgressPoller:
         if len(text) > ANSWER_BYTES:
             return None
         try:
-            said = wire.loads(text)
+            said = serializer.loads(text)
         except ValueError:
             return None
         return said if said.get("uid") == known.uid else None

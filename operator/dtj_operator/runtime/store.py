@@ -11,7 +11,7 @@ from dtj_operator.api.names import Role
 from dtj_operator.api.resource import METADATA, Job, managed_here
 from dtj_operator.domain.pods import view_pod, view_service
 from dtj_operator.domain.snapshot import Pod
-from dtj_operator.kube import wire
+from dtj_operator.kube import serializer
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
 
@@ -56,18 +56,18 @@ class KnownJob:
         """Empty when nobody has looked at the job yet."""
         self.completed: bool = bool(status.get("completionTime"))
         kept = {name: metadata.get(name) for name in METADATA}
-        self._text = wire.dumps({"metadata": kept, "spec": raw.get("spec") or {}})
-        self._status = wire.dumps(status)
+        self._text = serializer.dumps({"metadata": kept, "spec": raw.get("spec") or {}})
+        self._status = serializer.dumps(status)
         self._success_role: Role | None = None
 
     @property
     def status(self) -> dict[str, Any]:
         """As on the wire."""
-        return wire.loads(self._status)
+        return serializer.loads(self._status)
 
     def read(self) -> Job:
         """The whole of it, as the decisions see it."""
-        return Job.parse({**wire.loads(self._text), "status": self.status})
+        return Job.parse({**serializer.loads(self._text), "status": self.status})
 
     @property
     def success_role(self) -> Role:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from dtj_operator.kube.connection import from_kubeconfig
+from dtj_operator.kube.rest_config import from_kubeconfig
 from e2e.cluster.api_server import GARBAGE_COLLECTOR
 from tests.support.chart import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dtj_operator.kube.connection import Connection
+    from dtj_operator.kube.rest_config import Connection
     from e2e.cluster.api_server import Plane
     from tests.support.apiserver import Object
 

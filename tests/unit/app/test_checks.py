@@ -10,8 +10,8 @@ from unittest.mock import AsyncMock
 import pytest
 
 from dtj_operator.app import checks
-from dtj_operator.kube.connection import Connection
 from dtj_operator.kube.errors import KubeError, Refused, Retry, Unknown
+from dtj_operator.kube.rest_config import Connection
 
 SERVER = Connection(server="https://127.0.0.1:6443")
 

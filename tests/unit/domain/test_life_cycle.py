@@ -9,7 +9,7 @@ import pytest
 
 from dtj_operator.domain.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from dtj_operator.domain.snapshot import TroubleKind
-from dtj_operator.kube import wire
+from dtj_operator.kube import serializer
 from tests.support.job_builder import (
     NOW,
     attempts,
@@ -268,7 +268,7 @@ def test_nothing_that_a_pod_says_at_its_end_breaks_its_job(message: str, code: i
     world = job(worker=1).running()
     world.pod("worker", 0, done(message=message) if code == 0 else failed(code, message=message)).settle()
     assert world.status.phase == ("Succeeded" if code == 0 else "Restarting")
-    assert wire.loads(wire.dumps(world.status.wire()))
+    assert serializer.loads(serializer.dumps(world.status.wire()))
 
 
 # Clean-up

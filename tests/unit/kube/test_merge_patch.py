@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtj_operator.runtime.mergepatch import applied, difference
+from dtj_operator.kube.merge_patch import applied, difference
 
 values = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dtj_operator.kube.connection import Connection, ConnectionProblem, from_service_account, load
+from dtj_operator.kube.rest_config import Connection, ConnectionProblem, from_service_account, load
 
 
 def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> str:
