@@ -21,11 +21,11 @@ from yarl import URL
 from dtj_operator.api.resource import Job
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
-from dtj_operator.domain.decide import decide
-from dtj_operator.domain.snapshot import Snapshot
 from dtj_operator.kube import rest_config, serializer
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.state.snapshot import Snapshot
 
 USER_AGENT = "bare-client"
 Request = tuple[str, URL, bytes, str]

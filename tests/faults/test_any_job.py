@@ -1,6 +1,6 @@
 """The whole operator, and any job that an API server accepts: what it is made of comes from the CRD's schema alone.
 
-`tests/unit/domain/test_oracles.py` asks the same of the decisions alone, with many more jobs.
+`tests/unit/reconcile/test_any_job.py` asks the same of the decisions alone, with many more jobs.
 """
 
 from __future__ import annotations

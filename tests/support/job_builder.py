@@ -22,8 +22,10 @@ from dtj_operator.api.resource import Job
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
-from dtj_operator.domain.decide import decide
-from dtj_operator.domain.plan import (
+from dtj_operator.cache.transforms import view_pod, view_service
+from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.failures.pod_problems import refused
+from dtj_operator.reconcile.state.plan import (
     Action,
     CreatePod,
     CreateService,
@@ -33,9 +35,7 @@ from dtj_operator.domain.plan import (
     Event,
     Plan,
 )
-from dtj_operator.domain.pods import view_pod, view_service
-from dtj_operator.domain.snapshot import Node, Snapshot, Trouble, TroubleKind
-from dtj_operator.domain.troubles import refused
+from dtj_operator.reconcile.state.snapshot import Node, Snapshot, Trouble, TroubleKind
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 UID = "11111111-1111-1111-1111-111111111111"

@@ -20,9 +20,9 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.domain.snapshot import Node
 from dtj_operator.kube.errors import KubeError, NotFound
 from dtj_operator.kube.resources import LEASES, NODES
+from dtj_operator.reconcile.state.snapshot import Node
 from dtj_operator.runtime.reflector import Reflector
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key

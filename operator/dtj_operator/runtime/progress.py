@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from dtj_operator.api.contract import PORT
-from dtj_operator.domain.progress import read_progress
 from dtj_operator.kube import serializer
+from dtj_operator.reconcile.state.progress import read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dtj_operator.api.status import Progress
-    from dtj_operator.domain.snapshot import Pod
+    from dtj_operator.reconcile.state.snapshot import Pod
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.source import Key
     from dtj_operator.runtime.store import KnownJob, Store

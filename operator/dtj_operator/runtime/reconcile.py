@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.domain.decide import decide
-from dtj_operator.domain.plan import CreatePod, CreateService, Urgency
-from dtj_operator.domain.snapshot import Snapshot
 from dtj_operator.kube.errors import KubeError, Refused, Retry
+from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.state.plan import CreatePod, CreateService, Urgency
+from dtj_operator.reconcile.state.snapshot import Snapshot
 from dtj_operator.runtime.execute import Stale
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.resource import Job
     from dtj_operator.api.status import Progress
-    from dtj_operator.domain.plan import Plan
-    from dtj_operator.domain.snapshot import Node
+    from dtj_operator.reconcile.state.plan import Plan
+    from dtj_operator.reconcile.state.snapshot import Node
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.execute import Executor
     from dtj_operator.runtime.observer import Observer

@@ -17,8 +17,8 @@ from dtj_operator.kube.resources import EVENTS, JOBS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dtj_operator.domain.plan import Event
     from dtj_operator.kube.client import ApiClient
+    from dtj_operator.reconcile.state.plan import Event
     from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.store import KnownJob
 

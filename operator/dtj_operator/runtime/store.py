@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import Role
 from dtj_operator.api.resource import METADATA, Job, managed_here
-from dtj_operator.domain.pods import view_pod, view_service
-from dtj_operator.domain.snapshot import Pod
+from dtj_operator.cache.transforms import view_pod, view_service
 from dtj_operator.kube import serializer
+from dtj_operator.reconcile.state.snapshot import Pod
 from dtj_operator.runtime.shelf import Shelf
 from dtj_operator.runtime.source import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dtj_operator.domain.snapshot import Service
+    from dtj_operator.reconcile.state.snapshot import Service
 
 JOB_NAME_LABEL = "dtj.dev/job-name"
 _visible = attrgetter(*(field.name for field in fields(Pod) if field.name != "resource_version"))

@@ -16,7 +16,7 @@ import pytest
 
 from dtj_operator.api.crd import crd
 from dtj_operator.builders.pod import build_pod
-from dtj_operator.domain.plan import DeletePod
+from dtj_operator.reconcile.state.plan import DeletePod
 from tests.support.job_builder import Change, World, done, failed, job, ready
 
 Look = Callable[[World], Any]

@@ -1,0 +1,151 @@
+"""From the API's JSON to what the decisions need to know of pods and services."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from sys import intern
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.names import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
+from dtj_operator.api.resource import parse_time
+from dtj_operator.reconcile.state.snapshot import TERMINAL, Container, Pod, Service, Terminated
+from dtj_operator.reconcile.state.trainer_messages import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNREADABLE = -1
+"""Index and attempt of a pod whose labels are no numbers."""
+
+
+def view_pod(raw: Mapping[str, Any]) -> Pod:
+    """A pod as the decisions see it. Never raises for an object that the API server keeps.
+
+    Thousands of these are kept: words that many pods have in common are kept once.
+    """
+    meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
+    labels = meta.get("labels") or {}
+    conditions = {c.get("type"): c for c in status.get("conditions") or ()}
+    ready = conditions.get("Ready") or {}
+    scheduled = conditions.get("PodScheduled") or {}
+    disruption = conditions.get("DisruptionTarget") or {}
+    stuck = scheduled.get("status") == "False" and scheduled.get("reason") == "Unschedulable"
+    containers = tuple(_containers(meta, spec, status))
+    return Pod(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        resource_version=str(meta.get("resourceVersion", "")),
+        owner_uid=intern(_controller(meta.get("ownerReferences") or ())),
+        role=intern(labels.get(LABEL_ROLE, "")),
+        index=_number(labels.get(LABEL_INDEX)),
+        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+        phase=intern(_phase(spec, status, containers)),
+        over=status.get("phase") in TERMINAL,
+        finalizers=bool(meta.get("finalizers")),
+        reason=status.get("reason") or "",
+        message=status.get("message") or "",
+        ready=ready.get("status") == "True",
+        node=intern(spec.get("nodeName") or ""),
+        ip=status.get("podIP") or "",
+        host_network=bool(spec.get("hostNetwork")),
+        unschedulable=(scheduled.get("message") or "no node fits") if stuck else "",
+        disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
+        not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
+        not_ready_since=parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "False" else None,
+        containers=containers,
+    )
+
+
+def view_service(raw: Mapping[str, Any]) -> Service:
+    """A service as the decisions see it."""
+    meta = raw["metadata"]
+    return Service(
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        owner_uid=_controller(meta.get("ownerReferences") or ()),
+        deleted_at=parse_time(meta.get("deletionTimestamp")),
+    )
+
+
+def _controller(references: Iterable[Mapping[str, Any]]) -> str:
+    for reference in references:
+        if reference.get("controller"):
+            return str(reference.get("uid", ""))
+    return ""
+
+
+def _phase(spec: Mapping[str, Any], status: Mapping[str, Any], containers: Iterable[Container]) -> str:
+    """The pod's phase; terminal already when all its containers have ended for good.
+
+    A kubelet first reports that the last container has ended, and only later, in a second update,
+    that the pod does not run any more [seen on kubelet 1.35].
+    """
+    phase = str(status.get("phase") or "Pending")
+    if phase != "Running" or spec.get("restartPolicy") != "Never":
+        return phase
+    ends = [one.terminated for one in containers if not one.init]
+    if not ends or None in ends:
+        return phase
+    return "Failed" if any(end.exit_code for end in ends if end) else "Succeeded"
+
+
+def _containers(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Container]:
+    goes_on = status.get("phase") == "Running" and not meta.get("deletionTimestamp")
+    own = {one["name"]: one for one in spec.get("containers") or () if goes_on and one.get("restartPolicy")}
+    for raw in status.get("initContainerStatuses") or ():
+        yield _container(raw, {}, init=True)
+    for raw in status.get("containerStatuses") or ():
+        yield _container(raw, own.get(raw.get("name"), {}), init=False)
+
+
+def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) -> Container:
+    """`own`: what the template says of this container, where it has a restartPolicy of its own."""
+    state = raw.get("state") or {}
+    waiting = state.get("waiting") or {}
+    end, last = _terminated(state.get("terminated")), _terminated((raw.get("lastState") or {}).get("terminated"))
+    if end and end.exit_code and _restarts(own, end.exit_code):
+        end, last = None, end
+    return Container(
+        name=intern(raw.get("name", "")),
+        init=init,
+        restart_count=int(raw.get("restartCount") or 0),
+        waiting_reason=waiting.get("reason") or "",
+        waiting_message=waiting.get("message") or "",
+        terminated=end,
+        last_terminated=last,
+    )
+
+
+def _restarts(own: Mapping[str, Any], exit_code: int) -> bool:
+    """Whether the kubelet restarts a container that failed for its own restartPolicy, whatever that of its pod is
+    (KEP-5307). It says that the container has ended all the same, until it runs again.
+    """
+    for rule in own.get("restartPolicyRules") or ():
+        codes = rule.get("exitCodes") or {}
+        if (exit_code in (codes.get("values") or ())) is (codes.get("operator") == "In"):
+            return True
+    policy = own.get("restartPolicy")
+    return policy in {"Always", "OnFailure"}
+
+
+def _terminated(raw: Mapping[str, Any] | None) -> Terminated | None:
+    if not raw:
+        return None
+    return Terminated(
+        exit_code=int(raw.get("exitCode") or 0),
+        reason=raw.get("reason") or "",
+        message=raw.get("message") or "",
+        finished_at=parse_time(raw.get("finishedAt")),
+    )
+
+
+def _reason_of(condition: Mapping[str, Any]) -> str:
+    return condition.get("reason") or "Unknown"
+
+
+def _number(text: str | None) -> int:
+    number = whole(int(text)) if text and text.isascii() and text.isdigit() else None
+    return UNREADABLE if number is None else number

@@ -1,1 +1,0 @@
-"""The decisions: facts in (`snapshot`), one file per policy, a plan out (`plan`). Pure."""

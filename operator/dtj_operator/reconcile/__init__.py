@@ -1,0 +1,1 @@
+"""The decision for one job: a snapshot in, a plan out. Pure."""

@@ -1,0 +1,1 @@
+"""What went wrong with a pod, and what it costs the job."""

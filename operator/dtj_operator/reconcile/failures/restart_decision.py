@@ -1,0 +1,178 @@
+"""What an incident costs and leads to, judged once, from its root cause.
+
+Order of authority: failure rules, then restartPolicy, then the budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import Reason, RestartPolicy, RuleAction
+from dtj_operator.api.status import LastIncident
+from dtj_operator.builders.metadata import pod_name
+from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
+from dtj_operator.reconcile.failures.failure import Standing, succeeded
+from dtj_operator.reconcile.state.progress import highest_step
+from dtj_operator.reconcile.state.replicas import Slot
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dtj_operator.api.spec import FailureRule
+    from dtj_operator.api.status import Root
+    from dtj_operator.reconcile.state.scope import Draft
+
+FREE_IN_A_ROW = 10
+"""So many restarts without evidence are free; the next one in the row is charged."""
+
+FAIL_JOB = str(RuleAction.FAIL_JOB)
+"""`lastIncident.action` of the incident that ends the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Restarts free of charge in a row: without a stretch of Running and without a new step."""
+
+    free: int
+    unproven: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The outcome for one root cause."""
+
+    charged: bool
+    lengthens: bool
+    """Whether the next waiting time doubles."""
+    wait: timedelta
+    """From the opening of the incident to the action."""
+    fails: Reason | None = None
+    """Why the job fails instead of being restarted."""
+    message: str = ""
+
+
+def row(draft: Draft, root: Root) -> Row:
+    """The row so far; a higher reported step than at its last member ends it."""
+    if max(highest_step(draft), root.step) > draft.backoff.step:
+        return Row(0, 0)
+    return Row(draft.backoff.free, draft.backoff.unproven)
+
+
+def judge(draft: Draft, root: Root, failed: set[Slot]) -> Judgement:
+    """Charged or free, restart or end, and how long to wait before."""
+    rule = rule_of(draft, root)
+    so_far = row(draft, root)
+    charged = _charged(root, rule, so_far)
+    fails, message = _ending(draft, root, rule, failed, charged=charged)
+    # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
+    lengthens = charged or (rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit)
+    backoff = draft.spec.failure_policy.backoff
+    initial = timedelta(seconds=backoff.initial_seconds)
+    if fails is not None:
+        wait = timedelta() if root.evidence and root.rank else initial
+    elif lengthens:
+        wait = delay(backoff.initial_seconds, backoff.max_seconds, draft.backoff.consecutive)
+    elif root.evidence:
+        wait = initial if so_far.free else timedelta()
+    else:
+        wait = initial
+    return Judgement(charged, lengthens, wait, fails, message)
+
+
+def delay(initial_seconds: int, max_seconds: int, consecutive: int) -> timedelta:
+    """initial, 2 x initial, 4 x initial … up to the maximum."""
+    doubled = initial_seconds << min(consecutive, 32)
+    return timedelta(seconds=min(doubled, max_seconds))
+
+
+def rule_of(draft: Draft, root: Root) -> FailureRule | None:
+    """The failure rule that matched the root cause."""
+    rules = draft.spec.failure_policy.rules
+    return rules[root.rule] if root.rule is not None and root.rule < len(rules) else None
+
+
+def describe_root(draft: Draft, root: Root) -> str:
+    """`train-worker-1 ended with exit code 1 (UserError): the last message`."""
+    name = pod_name(draft.name, root.role, root.index)
+    how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
+    words = f": {root.message}" if root.message else ""
+    return f"{name} {how} ({root.cause}){words}"
+
+
+def last_incident(root: Root, *, time: datetime, action: str) -> LastIncident:
+    """What status keeps of the incident that this root cause began; `time` is when it did."""
+    return LastIncident(
+        time=time,
+        cause=root.cause,
+        role=root.role,
+        index=root.index,
+        node=root.node,
+        exit_code=root.exit_code,
+        message=root.message,
+        action=action,
+    )
+
+
+def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
+    if rule is not None and rule.action is not RuleAction.FAIL_JOB:
+        return rule.action is not RuleAction.IGNORE and rule.count_towards_limit
+    if root.standing == Standing.UNPROVEN:
+        return so_far.unproven >= FREE_IN_A_ROW
+    return root.standing == Standing.CHARGED
+
+
+def _ending(
+    draft: Draft, root: Root, rule: FailureRule | None, failed: set[Slot], *, charged: bool
+) -> tuple[Reason | None, str]:
+    """Why the job fails; None to restart."""
+    told = describe_root(draft, root)
+    policy = draft.spec.failure_policy
+    if rule is not None:
+        if rule.action is RuleAction.FAIL_JOB:
+            name = rule.name or f"rules[{root.rule}]"
+            return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
+    elif not root.evidence and (never := _under_never(draft, root, failed)):
+        return Reason.RESTART_POLICY_NEVER, f"{draft.pod_name(never)} failed under restartPolicy Never: {told}"
+    elif _permanent(draft, root):
+        return (
+            Reason.PERMANENT_FAILURE,
+            f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}",
+        )
+    if charged and draft.restarts.charged >= policy.max_restarts:
+        return (
+            Reason.MAX_RESTARTS_EXCEEDED,
+            f"All {policy.max_restarts} restarts of failurePolicy.maxRestarts are used: {told}",
+        )
+    return None, ""
+
+
+def _under_never(draft: Draft, root: Root, failed: set[Slot]) -> Slot | None:
+    """The failed slot that may not be restarted: the root cause's own, else the first that fell with it."""
+    never = [
+        slot
+        for slot in failed
+        if draft.restart_policy(slot) is RestartPolicy.NEVER and not _ended_with_0(draft, root, slot)
+    ]
+    return min(never, key=lambda slot: (slot != (root.role, root.index), slot), default=None)
+
+
+def _ended_with_0(draft: Draft, root: Root, slot: Slot) -> bool:
+    """Whether a pod that should go on serving has ended well, which is no failure of its container."""
+    if slot == (root.role, root.index):
+        return root.exit_code == 0
+    pod = draft.current(slot)
+    return pod is not None and succeeded(pod, draft.main(slot))
+
+
+def _permanent(draft: Draft, root: Root) -> bool:
+    """Whether the root cause is a code that no restart mends; a disruption is the root cause unless the program
+    itself is to blame in so many words.
+    """
+    return (
+        draft.restart_policy(Slot(root.role, root.index)) is RestartPolicy.EXIT_CODE
+        and (root.standing == Standing.CHARGED or not root.evidence)
+        and root.exit_code is not None
+        and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
+    )

@@ -1,0 +1,54 @@
+"""Which pods a restart replaces.
+
+Auto follows the strategy. Under every strategy but TPU that is the pods that failed: the
+survivors re-form in place (MultiWorkerMirrored), or never notice (ParameterServer). A TPU slice
+lives and dies as a whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import (
+    TRAINING_ROLES,
+    RestartScope,
+    RuleAction,
+    StrategyType,
+)
+
+if TYPE_CHECKING:
+    from dtj_operator.api.names import Role
+    from dtj_operator.api.spec import FailureRule
+    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.scope import Draft
+
+RULE_SCOPES = {
+    RuleAction.RESTART_POD: RestartScope.POD,
+    RuleAction.RESTART_ROLE: RestartScope.ROLE,
+    RuleAction.RESTART_JOB: RestartScope.JOB,
+}
+
+
+def scope_of(draft: Draft, rule: FailureRule | None) -> RestartScope:
+    """A rule's own scope, else the policy's."""
+    if rule is not None and rule.action in RULE_SCOPES:
+        return RULE_SCOPES[rule.action]
+    scope = draft.spec.failure_policy.restart_scope
+    if scope is not RestartScope.AUTO:
+        return scope
+    whole = draft.strategy is not None and draft.strategy.type is StrategyType.TPU
+    return RestartScope.JOB if whole else RestartScope.POD
+
+
+def replaced(draft: Draft, scope: RestartScope, role: Role, failed: set[Slot]) -> list[Slot]:
+    """The slots that get a new pod; never one that is done."""
+    return [
+        slot
+        for slot in draft.slots
+        if slot not in draft.completed
+        and (
+            slot in failed
+            or (scope is RestartScope.JOB and slot.role in TRAINING_ROLES)
+            or (scope is RestartScope.ROLE and slot.role is role)
+        )
+    ]

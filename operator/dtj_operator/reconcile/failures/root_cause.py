@@ -1,0 +1,57 @@
+"""What is written down about failures: the likeliest root cause, and the counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.status import Root
+from dtj_operator.reconcile.failures.failure import Standing, cause_of, rank_of, standing_of
+from dtj_operator.reconcile.failures.failure_rules import matching_rule
+from dtj_operator.reconcile.failures.restart_decision import Judgement, row
+from dtj_operator.reconcile.state.progress import highest_step
+
+if TYPE_CHECKING:
+    from dtj_operator.reconcile.failures.failure import Failure
+    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.scope import Draft
+
+
+def root_of(draft: Draft, slot: Slot, failure: Failure) -> Root:
+    """One failure as a candidate for the root cause, small enough for status."""
+    pod = draft.pods.get(slot)
+    return Root(
+        role=slot.role,
+        index=slot.index,
+        node=failure.node or (pod.node if pod else ""),
+        exit_code=failure.exit_code,
+        cause=cause_of(failure),
+        evidence=failure.evidence,
+        rank=rank_of(failure),
+        standing=str(standing_of(failure)),
+        rule=matching_rule(draft.spec.failure_policy.rules, slot.role, failure),
+        step=failure.step,
+        at=min(failure.at or draft.now, draft.now),
+        message=failure.words,
+    )
+
+
+def tally(draft: Draft, judged: Judgement, root: Root) -> None:
+    """Count one more incident, or one more restart by the kubelet."""
+    before, so_far = draft.restarts, row(draft, root)
+    draft.restarts = before.model_copy(
+        update={
+            "total": before.total + 1,
+            "charged": before.charged + judged.charged,
+            "by_cause": before.by_cause | {root.cause: before.by_cause.get(root.cause, 0) + 1},
+        }
+    )
+    unproven = root.standing == Standing.UNPROVEN
+    draft.backoff = draft.backoff.model_copy(
+        update={
+            "consecutive": draft.backoff.consecutive + judged.lengthens,
+            "next_attempt_time": None,
+            "free": so_far.free + (not judged.charged),
+            "unproven": so_far.unproven + unproven,
+            "step": max(draft.backoff.step, highest_step(draft), root.step),
+        }
+    )

@@ -1,0 +1,1 @@
+"""The rules of `decide`, one a file."""

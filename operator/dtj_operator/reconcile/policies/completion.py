@@ -1,0 +1,79 @@
+"""When a job has succeeded, and how any job ends.
+
+The success pod ends the job whatever others do. If success and failure are seen in the same
+pass, success wins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import (
+    ConditionType,
+    EventReason,
+    Reason,
+    Role,
+    StrategyType,
+    SuccessType,
+)
+from dtj_operator.api.status import whole_second
+from dtj_operator.reconcile.state.progress import final_progress
+from dtj_operator.reconcile.state.replicas import Slot
+from dtj_operator.reconcile.state.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.scope import Draft
+
+
+def success_slot(draft: Draft) -> Slot | None:
+    """The pod whose success is the job's: the chief, or worker 0 where there is none."""
+    for role in (Role.CHIEF, Role.WORKER):
+        if draft.spec.replicas(role):
+            return Slot(role, 0)
+    return None
+
+
+def succeeded(draft: Draft) -> Verdict | None:
+    """Whether all that has to be done is done."""
+    first = success_slot(draft)
+    if first is None:
+        return None
+    serving_workers = draft.strategy is not None and draft.strategy.type is StrategyType.PARAMETER_SERVER
+    if draft.spec.success_policy.type is SuccessType.ALL_WORKERS and not serving_workers:
+        needed = [slot for slot in draft.wanted if slot.role in {Role.CHIEF, Role.WORKER}]
+        reason, who = Reason.ALL_WORKERS_SUCCEEDED, "all workers"
+    else:
+        needed = [first]
+        reason = Reason.CHIEF_SUCCEEDED if first.role is Role.CHIEF else Reason.WORKER_SUCCEEDED
+        who = draft.pod_name(first)
+    if not all(slot in draft.completed for slot in needed):
+        return None
+    end_job(draft, ConditionType.SUCCEEDED, reason, f"The job succeeded: {who} ended with code 0.")
+    return Verdict.SETTLED
+
+
+def fail_job(draft: Draft, reason: Reason, message: str) -> Verdict:
+    """The job has failed, for ever."""
+    end_job(draft, ConditionType.FAILED, reason, message)
+    return Verdict.SETTLED
+
+
+def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> None:
+    """Set exactly one terminal condition; what was under way is over."""
+    draft.set_true(kind, reason, message)
+    draft.set_false(ConditionType.RUNNING, Reason.FINISHED, "The job is finished.")
+    if draft.condition(ConditionType.RESTARTING) is None or draft.holds(ConditionType.RESTARTING):
+        draft.set_false(ConditionType.RESTARTING, Reason.FINISHED, "The job is finished.")
+    if draft.holds(ConditionType.SUSPENDED):
+        draft.set_false(ConditionType.SUSPENDED, Reason.FINISHED, "The job is finished.")
+    draft.completion_time = draft.completion_time or whole_second(draft.now)
+    draft.incident = None
+    draft.expect_attempt(None)
+    draft.message = message
+    first = success_slot(draft)
+    if first is not None:
+        draft.progress = final_progress(draft, first)
+    if kind is ConditionType.SUCCEEDED:
+        draft.note(EventReason.SUCCEEDED, message)
+    else:
+        draft.warn(EventReason.FAILED, message)

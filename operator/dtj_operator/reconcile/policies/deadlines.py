@@ -1,0 +1,53 @@
+"""When a job has run out of time.
+
+`activeDeadlineSeconds` counts from startTime, which a resume sets anew; `startDeadlineSeconds`
+counts from the first pod to the first Running, once. Time spent suspended counts for neither.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import Reason
+from dtj_operator.reconcile.policies.completion import fail_job
+from dtj_operator.reconcile.policies.running import all_up
+
+if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.verdict import Verdict
+
+
+def past_deadline(draft: Draft) -> Verdict | None:
+    """Whether the running time is over."""
+    seconds = draft.spec.active_deadline_seconds
+    if seconds is None or draft.start_time is None:
+        return None
+    ends = draft.start_time + timedelta(seconds=seconds)
+    if draft.now < ends:
+        draft.check_at(ends)
+        return None
+    return fail_job(
+        draft,
+        Reason.DEADLINE_EXCEEDED,
+        f"The job ran for {seconds} s without finishing (activeDeadlineSeconds).",
+    )
+
+
+def past_start_deadline(draft: Draft) -> Verdict | None:
+    """Whether the job should have been Running by now."""
+    seconds = draft.spec.start_deadline_seconds
+    if seconds is None or draft.first_pod_time is None or draft.first_running_time:
+        return None
+    ends = draft.first_pod_time + timedelta(seconds=seconds)
+    if draft.now < ends:
+        draft.check_at(ends)
+        return None
+    if all_up(draft):
+        # Ready while no operator looked, or together with this look: whether it was in time, nobody knows.
+        return None
+    return fail_job(
+        draft,
+        Reason.START_DEADLINE_EXCEEDED,
+        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {draft.message}",
+    )

@@ -1,0 +1,61 @@
+"""Stopping a job without ending it, and starting it.
+
+Charges and completed indexes outlive a suspension; startTime does not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.api.status import whole_second
+from dtj_operator.reconcile.failures.failure_rules import pattern_problem
+from dtj_operator.reconcile.policies.created import take_spec
+from dtj_operator.reconcile.policies.validation import validated_at_rest
+from dtj_operator.reconcile.state.replicas import SlotRecord
+from dtj_operator.reconcile.state.verdict import Verdict
+
+if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.scope import Draft
+
+
+def suspended(draft: Draft) -> Verdict | None:
+    """While `spec.suspend` is set the job has no unfinished pods, no service, no startTime."""
+    if not draft.spec.suspend:
+        return None
+    draft.start_time = None
+    take_spec(draft)
+    validated_at_rest(draft)
+    draft.choose_strategy()
+    draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
+    draft.incident, draft.started = None, False
+    draft.expect_attempt(None)
+    if draft.first_running_time is None:
+        draft.first_pod_time = None
+    message = "The job is suspended; set spec.suspend to false to resume it."
+    draft.set_false(ConditionType.RUNNING, Reason.SUSPENDED, "The job is suspended.")
+    if draft.holds(ConditionType.RESTARTING):
+        draft.set_false(ConditionType.RESTARTING, Reason.SUSPENDED, "The job is suspended.")
+    if draft.set_true(ConditionType.SUSPENDED, Reason.SUSPENDED, message):
+        draft.note(EventReason.SUSPENDED, message)
+    return Verdict.SETTLED
+
+
+def started(draft: Draft) -> None:
+    """Set startTime before the first pod; a resume begins a new attempt.
+
+    A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
+    """
+    if draft.start_time is not None:
+        return
+    if draft.holds(ConditionType.SUSPENDED):
+        draft.attempt += 1
+        message = f"The job is resumed, attempt {draft.attempt}."
+        draft.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
+        draft.note(EventReason.RESUMED, message)
+    if pattern_problem(draft.spec.failure_policy.rules):
+        return
+    draft.start_time = whole_second(draft.now)
+    draft.choose_strategy()
+    take_spec(draft)
+    draft.slots = {slot: SlotRecord(draft.attempt, seen=False) for slot in draft.wanted}

@@ -1,0 +1,303 @@
+"""The plan in the making: one pass over one job.
+
+Policies read the snapshot through it and write what comes next into it. It lives for one call of
+`decide` and never leaves it; `outcome.plan_of` is the only way out.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.names import (
+    ConditionType,
+    Reason,
+    RestartPolicy,
+    Role,
+    StrategyType,
+)
+from dtj_operator.api.status import (
+    Condition,
+    ReplicaStatus,
+    StrategyChoice,
+    whole_second,
+)
+from dtj_operator.builders.metadata import pod_name
+from dtj_operator.builders.pod import main_container_name
+from dtj_operator.builders.strategy_choice import choose_strategy
+from dtj_operator.reconcile.policies.validation import spec_hash
+from dtj_operator.reconcile.state.plan import Action, DeletePod, Event
+from dtj_operator.reconcile.state.replicas import Slot, SlotRecord, read_indexes, read_slots, wanted_slots
+from dtj_operator.reconcile.state.snapshot import TERMINAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dtj_operator.api.names import EventReason
+    from dtj_operator.api.status import OpenIncident
+    from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
+
+NODE_NOT_READY = "NodeNotReady"
+"""What the node controller writes as the reason of Ready=False on the pods of a node that is silent."""
+ROLES = frozenset(Role)
+
+
+class Draft:
+    """What is known, what was, and what comes next."""
+
+    __slots__ = (
+        "_conditions",
+        "_spec_hash_now",
+        "actions",
+        "attempt",
+        "backoff",
+        "before",
+        "completed",
+        "completion_time",
+        "evaluators",
+        "events",
+        "fallen",
+        "first_pod_time",
+        "first_running_time",
+        "held",
+        "in_place",
+        "incident",
+        "job",
+        "last_incident",
+        "main_names",
+        "message",
+        "name",
+        "next_check",
+        "now",
+        "others",
+        "phase",
+        "pods",
+        "progress",
+        "replica_statuses",
+        "restarts",
+        "role_restarts",
+        "slots",
+        "slots_before",
+        "snapshot",
+        "spec",
+        "spec_hash",
+        "start_time",
+        "started",
+        "strategy",
+        "strays",
+        "wanted",
+        "workers",
+    )
+
+    def __init__(self, snapshot: Snapshot, now: datetime) -> None:
+        """Sort the pods and take up the status where the last pass left it."""
+        job = snapshot.job
+        before = job.status
+        ledger = before.ledger
+        self.snapshot, self.job, self.spec, self.now = snapshot, job, job.spec, now
+        self.name, self.before = job.name, before
+        self.wanted = wanted_slots(job.spec)
+        self.main_names = {role: main_container_name(job, role) for role in job.spec.replica_specs}
+
+        self.pods: dict[Slot, Pod] = {}
+        """Pods of this job in the name of their slot."""
+        self.strays: list[Pod] = []
+        """Pods of this job whose name is not their slot's."""
+        self.others: dict[str, Pod] = {}
+        """Pods with our labels that belong to somebody else, by name."""
+        self._sort(snapshot.pods)
+
+        self.attempt = before.attempt
+        self.slots_before = read_slots(ledger.slots)
+        self.slots = dict(self.slots_before)
+        self.incident: OpenIncident | None = ledger.incident
+        self.fallen = read_indexes(ledger.incident.failed) if ledger.incident else set()
+        """What `incident.failed` will say. A set as long as the pass takes, as thousands may fall at once."""
+        self.last_incident = before.last_incident
+        self.restarts, self.backoff = before.restarts, before.backoff
+        self.completed = {Slot(role, index) for role, indexes in before.completed.items() for index in indexes}
+        self.in_place = {
+            Slot(role, index): count for role, counts in ledger.in_place.items() for index, count in counts.items()
+        }
+        self.evaluators = {one.index: one for one in ledger.evaluators}
+        self.role_restarts = {r: s.restarts for r, s in before.replica_statuses.items()}
+        self.start_time, self.completion_time = before.start_time, before.completion_time
+        self.first_pod_time = ledger.first_pod_time
+        self.first_running_time = ledger.first_running_time
+        self.started = ledger.started
+        self.strategy: StrategyChoice | None = before.strategy
+        self.spec_hash = before.spec_hash
+        self.progress = before.progress
+        self.replica_statuses: dict[Role, ReplicaStatus] = before.replica_statuses
+        self.phase, self.message, self.workers = before.phase, before.message, before.workers
+        self.held = ""
+        """Why no pod may be created in this pass; empty when pods may be."""
+
+        self.actions: list[Action] = []
+        self.events: list[Event] = []
+        self._conditions = {c.type: c for c in before.conditions}
+        self._spec_hash_now = ""
+        self.next_check: datetime | None = None
+
+    def _sort(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod.owner_uid != self.job.uid:
+                self.others[pod.name] = pod
+            elif pod.role in ROLES and pod.name == pod_name(self.name, pod.role, pod.index):
+                self.pods[Slot(Role(pod.role), pod.index)] = pod
+            else:
+                self.strays.append(pod)
+
+    # Looking
+
+    def pod_name(self, slot: Slot) -> str:
+        """Name of the pod of a slot."""
+        return pod_name(self.name, slot.role, slot.index)
+
+    def main(self, slot: Slot) -> str:
+        """Name of the container whose end counts."""
+        return self.main_names.get(slot.role, "")
+
+    def restart_policy(self, slot: Slot) -> RestartPolicy:
+        """The role's restart policy."""
+        replica = self.spec.replica_specs.get(slot.role)
+        return replica.restart_policy if replica else RestartPolicy.ON_FAILURE
+
+    def serves(self, slot: Slot) -> bool:
+        """Whether the replica only serves others and so never completes."""
+        return slot.role is Role.PS or (
+            slot.role is Role.WORKER
+            and self.strategy is not None
+            and self.strategy.type is StrategyType.PARAMETER_SERVER
+        )
+
+    def node_lost(self, pod: Pod) -> bool:
+        """Whether the pod's node has been given up.
+
+        Where nodes may not be read, the node controller's word on the pod counts: NodeNotReady. It comes late
+        (after its own grace period), and `nodeLossSeconds` are counted from there.
+        """
+        node = self.snapshot.nodes.get(pod.node) if pod.node else None
+        if node is not None:
+            return node.lost
+        if pod.not_ready_reason != NODE_NOT_READY or pod.not_ready_since is None:
+            return False
+        given_up = pod.not_ready_since + timedelta(seconds=self.spec.failure_policy.node_loss_seconds)
+        if self.now < given_up:
+            self.check_at(given_up)
+        return self.now >= given_up
+
+    def lost_nodes(self) -> tuple[str, ...]:
+        """Nodes of this job's pods that have been given up."""
+        return tuple(sorted({pod.node for pod in self.snapshot.pods if pod.node and self.node_lost(pod)}))
+
+    def current(self, slot: Slot) -> Pod | None:
+        """The pod of the slot, unless it is one of ours to replace."""
+        pod, record = self.pods.get(slot), self.slots.get(slot)
+        if pod is None or record is None or pod.attempt < record.attempt:
+            return None
+        replaced = self.evaluators.get(slot.index) if slot.role is Role.EVALUATOR else None
+        if replaced and replaced.due is None and replaced.uid == pod.uid and not replaced.stays:
+            return None
+        return pod
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has succeeded or failed, now or before."""
+        return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
+
+    @property
+    def waits_to_act(self) -> bool:
+        """Whether an incident is open whose action is still to come."""
+        return self.incident is not None and self.incident.acted_attempt is None
+
+    @property
+    def multi_pod(self) -> bool:
+        """Whether the spec asks for more than one pod."""
+        return len(self.wanted) > 1
+
+    @property
+    def spec_hash_now(self) -> str:
+        """Hash of the spec as it is, which several policies ask for."""
+        self._spec_hash_now = self._spec_hash_now or spec_hash(self.spec)
+        return self._spec_hash_now
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions as they stand in this draft, in their usual order."""
+        return tuple(self._conditions[kind] for kind in ConditionType if kind in self._conditions)
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition as it stands in this draft."""
+        return self._conditions.get(kind)
+
+    def holds(self, kind: ConditionType) -> bool:
+        """Whether the condition is True in this draft."""
+        condition = self._conditions.get(kind)
+        return condition is not None and condition.status == "True"
+
+    # Writing
+
+    def expect_attempt(self, due: datetime | None) -> None:
+        """When the next attempt begins, if one waits for that."""
+        self.backoff = self.backoff.model_copy(update={"next_attempt_time": due})
+
+    def set_true(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
+        """The condition holds. Returns whether that is new."""
+        return self._set(kind, "True", reason, message)
+
+    def set_false(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
+        """The condition does not hold. Returns whether that is new."""
+        return self._set(kind, "False", reason, message)
+
+    def _set(self, kind: ConditionType, status: str, reason: str, message: str) -> bool:
+        old = self._conditions.get(kind)
+        reason = str(reason)
+        changed = old is None or old.status != status
+        if not changed and old and old.reason == reason and old.message == message:
+            return False
+        since = whole_second(self.now) if changed or old is None else old.last_transition_time
+        self._conditions[kind] = Condition.model_construct(
+            type=kind, status=status, reason=reason, message=message, last_transition_time=since
+        )
+        return changed
+
+    def note(self, reason: EventReason, message: str) -> None:
+        """A Normal event."""
+        self.events.append(Event("Normal", str(reason), message))
+
+    def warn(self, reason: EventReason, message: str) -> None:
+        """A Warning event."""
+        self.events.append(Event("Warning", str(reason), message))
+
+    def check_at(self, moment: datetime) -> None:
+        """Look again at that time, or earlier."""
+        if self.next_check is None or moment < self.next_check:
+            self.next_check = moment
+
+    def remove(self, pod: Pod) -> bool:
+        """Delete a pod of ours. Returns whether its name is free right after.
+
+        The API server removes a pod at once that has ended or was never bound, and one that is
+        deleted by force. That is what happens to pods on a lost node, and to a terminating pod
+        that has ended: its kubelet would take up to a second more to tidy up and let the name go.
+        What a finalizer holds is deleted once: no second deletion, by force or not, makes it go.
+        """
+        force = self.node_lost(pod) or (pod.deleted_at is not None and pod.over)
+        if pod.deleted_at is not None and (pod.finalizers or not force):
+            return False
+        self.actions.append(DeletePod(pod.name, pod.uid, force))
+        return not pod.finalizers and (force or not pod.node or pod.phase in TERMINAL)
+
+    def renew(self, slot: Slot) -> None:
+        """From now on the slot's pod has to be of the current attempt."""
+        self.slots[slot] = SlotRecord(self.attempt, seen=False)
+        self.in_place.pop(slot, None)
+
+    def count_restart(self, role: Role, number: int = 1) -> None:
+        """One more pod of the role was replaced or restarted in place because of a failure."""
+        self.role_restarts[role] = self.role_restarts.get(role, 0) + number
+
+    def choose_strategy(self) -> None:
+        """Take the strategy anew from the spec."""
+        self.strategy = choose_strategy(self.spec)

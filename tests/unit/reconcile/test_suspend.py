@@ -1,0 +1,93 @@
+"""Suspended, and resumed."""
+
+from __future__ import annotations
+
+from dtj_operator.api.names import Role
+from dtj_operator.reconcile.state.plan import DeleteService
+from tests.support.job_builder import (
+    attempts,
+    done,
+    failed,
+    job,
+    ready,
+)
+
+
+def test_suspended_at_creation_creates_nothing():
+    world = job(worker=2).spec(suspend=True)
+    outcome = world.act()
+    assert outcome.plan.actions == ()
+    assert outcome.status.start_time is None
+    assert outcome.true() == {"Created", "Suspended"}
+    assert outcome.status.phase == "Suspended"
+
+
+def test_suspending_removes_pods_and_service_and_resuming_makes_them_again():
+    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().later(1).settle().each(ready()).settle()
+    charged = world.status.restarts.charged
+    outcome = world.spec(suspend=True).act()
+    assert outcome.deletes == ["train-worker-0", "train-worker-1"]
+    assert outcome.has(DeleteService)
+    assert outcome.status.start_time is None
+    assert outcome.reason("Suspended") == "Suspended"
+    assert world.status.restarts.charged == charged == 1
+    world.later(5).spec(suspend=False).act()
+    assert world.decide().creates == []
+    world.reap().settle()
+    assert world.decide().reason("Suspended") == "Resumed"
+    assert set(attempts(world).values()) == {"2"}
+    assert world.status.start_time == world.now
+    assert world.status.restarts.total == 1
+    world.each(ready()).settle()
+    assert len(world.seen("Started")) == 2
+
+
+def test_a_spec_edited_while_suspended_is_what_the_resume_starts():
+    world = job(worker=2).running().spec(suspend=True).settle().reap()
+    world.spec(suspend=False, clusterDomain="example.org").scale(3).settle()
+    assert len(world.pods) == 3
+    assert not world.holds("Invalid")
+
+
+def test_success_seen_together_with_suspension_is_success():
+    world = job(worker=1).running().pod("worker", 0, done()).spec(suspend=True).settle()
+    assert world.status.phase == "Succeeded"
+
+
+def test_a_pod_that_ends_with_0_because_a_suspension_stops_it_is_not_done():
+    world = job(worker=2).running().spec(suspend=True).settle()
+    world.pod("worker", 0, done()).pod("worker", 1, done()).settle()
+    assert world.status.completed == {}
+    world.spec(suspend=False).settle().reap().settle()
+    assert world.status.phase != "Succeeded"
+    assert attempts(world) == {"train-worker-0": "1", "train-worker-1": "1"}
+
+
+def test_a_pod_that_had_ended_with_0_before_the_suspension_is_done():
+    world = job(worker=2).running().pod("worker", 1, done()).spec(suspend=True).settle().reap()
+    assert world.status.completed == {Role.WORKER: (1,)}
+    world.spec(suspend=False).settle()
+    assert attempts(world)["train-worker-1"] == "0"
+
+
+def test_a_suspended_job_whose_new_size_is_done_has_succeeded_and_is_not_suspended():
+    world = job(worker=2).spec(successPolicy={"type": "AllWorkers"}).running().pod("worker", 0, done()).settle()
+    world.spec(suspend=True).settle().reap().settle()
+    assert world.decide().true() == {"Created", "Suspended"}
+    world.scale(1).settle()
+    assert world.decide().true() == {"Created", "Succeeded"}
+
+
+def test_suspend_holds_the_ttl_of_a_finished_job_and_nothing_else():
+    world = job(worker=1).spec(ttlSecondsAfterFinished=5).running().pod("worker", 0, done()).settle()
+    world.spec(suspend=True).settle().later(60).settle()
+    assert (world.status.phase, world.job_deleted) == ("Succeeded", False)
+    assert world.spec(suspend=False).settle().job_deleted
+
+
+def test_a_resume_waits_for_pods_that_still_terminate():
+    world = job(worker=2).running().spec(suspend=True).settle().later(0.5).spec(suspend=False).settle()
+    assert set(attempts(world).values()) == {"0"}
+    world.reap().settle()
+    assert set(attempts(world).values()) == {"1"}
+    assert world.status.restarts.total == 0
