@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.operator.fleet import Fleet
+from dtj_operator.cache.reflector import Reflector
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import NODES, PODS, Resource
-from dtj_operator.runtime.reflector import Reflector
 
 COUNT = 10
 AT_ONCE = 8

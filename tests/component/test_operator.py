@@ -10,7 +10,7 @@ import pytest
 
 from dtj_operator.app import operator
 from dtj_operator.app.checks import Unprepared
-from dtj_operator.runtime.source import Key, SourceEnded
+from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
 from tests.support.kubelet import Kubelet, Life

@@ -11,13 +11,13 @@ import pytest
 
 from dtj_operator.app import kopf_source
 from dtj_operator.app.kopf_source import KopfSource
+from dtj_operator.cache.indexer import Shelf
+from dtj_operator.cache.namespaced_name import Key, SourceEnded
+from dtj_operator.cache.reflector import Reflector, list_into
+from dtj_operator.cache.relist import Resync
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.resources import JOBS, PODS
 from dtj_operator.kube.rest_config import Connection, Token
-from dtj_operator.runtime.reflector import Reflector, list_into
-from dtj_operator.runtime.resync import Resync
-from dtj_operator.runtime.shelf import Shelf
-from dtj_operator.runtime.source import Key, SourceEnded
 from tests.support.apiserver import Answer, ApiServer
 
 

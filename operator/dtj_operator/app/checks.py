@@ -6,9 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dtj_operator.cache.node_monitor import LEASE_NAMESPACE
 from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
 from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NETWORK_POLICIES, NODES, PODS, SERVICES
-from dtj_operator.runtime.nodes import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
+from dtj_operator.cache.namespaced_name import SourceEnded
 from dtj_operator.kube.client import open_session
 from dtj_operator.kube.resources import JOBS
-from dtj_operator.runtime.source import SourceEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dtj_operator.cache.namespaced_name import Sink
     from dtj_operator.kube.rest_config import Connection
-    from dtj_operator.runtime.source import Sink
 
 logger = logging.getLogger(__name__)
 

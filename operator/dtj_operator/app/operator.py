@@ -24,21 +24,21 @@ from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.builders.network_policy import build_network_policy
+from dtj_operator.cache.clock import SystemClock
+from dtj_operator.cache.job_cache import JOB_NAME_LABEL, Store
+from dtj_operator.cache.namespaced_name import Key, SourceEnded
+from dtj_operator.cache.node_monitor import NodeWatch, unknown_nodes
+from dtj_operator.cache.reflector import Reflector
+from dtj_operator.cache.relist import Resync
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
-from dtj_operator.runtime.clock import SystemClock
 from dtj_operator.runtime.election import Elector
 from dtj_operator.runtime.execute import Executor
-from dtj_operator.runtime.nodes import NodeWatch, unknown_nodes
 from dtj_operator.runtime.progress import ProgressPoller, no_progress
 from dtj_operator.runtime.queue import Queue
 from dtj_operator.runtime.reconcile import Reconciler
 from dtj_operator.runtime.recorder import Recorder
-from dtj_operator.runtime.reflector import Reflector
-from dtj_operator.runtime.resync import Resync
-from dtj_operator.runtime.source import Key, SourceEnded
-from dtj_operator.runtime.store import JOB_NAME_LABEL, Store
 from dtj_operator.runtime.troubles import Ledger
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
 
     from dtj_operator.app.checks import Rights
     from dtj_operator.app.settings import Settings
+    from dtj_operator.cache.clock import Clock
+    from dtj_operator.cache.job_cache import KnownJob
+    from dtj_operator.cache.namespaced_name import EventSource
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.rest_config import Connection
-    from dtj_operator.runtime.clock import Clock
-    from dtj_operator.runtime.source import EventSource
-    from dtj_operator.runtime.store import KnownJob
 
 logger = logging.getLogger(__name__)
 

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from dtj_operator.api.resource import Job
+    from dtj_operator.cache.clock import Clock
+    from dtj_operator.cache.indexer import Shelf
+    from dtj_operator.cache.job_cache import KnownJob, Store
+    from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
     from dtj_operator.reconcile.state.plan import Plan
-    from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.observer import Observer
     from dtj_operator.runtime.recorder import Recorder
-    from dtj_operator.runtime.shelf import Shelf
-    from dtj_operator.runtime.source import Key
-    from dtj_operator.runtime.store import KnownJob, Store
     from dtj_operator.runtime.troubles import Ledger
 
 logger = logging.getLogger(__name__)

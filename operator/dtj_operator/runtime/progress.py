@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dtj_operator.api.status import Progress
+    from dtj_operator.cache.clock import Clock
+    from dtj_operator.cache.job_cache import KnownJob, Store
+    from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.reconcile.state.snapshot import Pod
-    from dtj_operator.runtime.clock import Clock
-    from dtj_operator.runtime.source import Key
-    from dtj_operator.runtime.store import KnownJob, Store
 
 LOOK_SECONDS = 1.0
 FIRST_SECONDS = 2.0

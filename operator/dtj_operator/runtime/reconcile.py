@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.resource import Job
     from dtj_operator.api.status import Progress
+    from dtj_operator.cache.clock import Clock
+    from dtj_operator.cache.job_cache import Store
+    from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.reconcile.state.plan import Plan
     from dtj_operator.reconcile.state.snapshot import Node
-    from dtj_operator.runtime.clock import Clock
     from dtj_operator.runtime.execute import Executor
     from dtj_operator.runtime.observer import Observer
     from dtj_operator.runtime.queue import Queue
-    from dtj_operator.runtime.source import Key
-    from dtj_operator.runtime.store import Store
     from dtj_operator.runtime.troubles import Ledger
 
 logger = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from dtj_operator.kube.resources import EVENTS, JOBS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dtj_operator.cache.clock import Clock
+    from dtj_operator.cache.job_cache import KnownJob
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.reconcile.state.plan import Event
-    from dtj_operator.runtime.clock import Clock
-    from dtj_operator.runtime.store import KnownJob
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
+    from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.kube.errors import Refused
-    from dtj_operator.runtime.source import Key
 
 
 def classify(refusal: Refused) -> TroubleKind:

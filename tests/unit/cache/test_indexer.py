@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.runtime.shelf import Shelf
-from dtj_operator.runtime.source import Key
+from dtj_operator.cache.indexer import Shelf
+from dtj_operator.cache.namespaced_name import Key
 
 KEY = Key("default", "train")
 

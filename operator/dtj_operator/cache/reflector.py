@@ -12,9 +12,9 @@ from dtj_operator.kube.errors import Gone, KubeError, Retry
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from dtj_operator.cache.namespaced_name import Sink
     from dtj_operator.kube.client import ApiClient, Page
     from dtj_operator.kube.resources import Resource
-    from dtj_operator.runtime.source import Sink
 
 logger = logging.getLogger(__name__)
 

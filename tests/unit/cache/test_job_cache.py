@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dtj_operator.api.names import Role
-from dtj_operator.runtime.source import Key
-from dtj_operator.runtime.store import Store
+from dtj_operator.cache.job_cache import Store
+from dtj_operator.cache.namespaced_name import Key
 
 TRAIN = Key("default", "train")
 

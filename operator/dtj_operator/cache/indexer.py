@@ -6,7 +6,7 @@ import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from dtj_operator.runtime.source import Key, version
+from dtj_operator.cache.namespaced_name import Key, version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,15 +7,15 @@ import logging
 import random
 from typing import TYPE_CHECKING
 
+from dtj_operator.cache.reflector import list_into
 from dtj_operator.kube.errors import KubeError
-from dtj_operator.runtime.reflector import list_into
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dtj_operator.cache.namespaced_name import Sink
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
-    from dtj_operator.runtime.source import Sink
 
 logger = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dtj_operator.cache.node_monitor import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.rest_config import Connection, Token
-from dtj_operator.runtime.nodes import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.apiserver.faults import Rule
 from tests.support.fasttime import IdleLoop

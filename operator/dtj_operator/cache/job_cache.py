@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.names import Role
 from dtj_operator.api.resource import METADATA, Job, managed_here
+from dtj_operator.cache.indexer import Shelf
+from dtj_operator.cache.namespaced_name import Key
 from dtj_operator.cache.transforms import view_pod, view_service
 from dtj_operator.kube import serializer
 from dtj_operator.reconcile.state.snapshot import Pod
-from dtj_operator.runtime.shelf import Shelf
-from dtj_operator.runtime.source import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable

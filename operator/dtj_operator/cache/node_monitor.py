@@ -20,18 +20,18 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from dtj_operator.cache.indexer import Shelf
+from dtj_operator.cache.namespaced_name import Key
+from dtj_operator.cache.reflector import Reflector
 from dtj_operator.kube.errors import KubeError, NotFound
 from dtj_operator.kube.resources import LEASES, NODES
 from dtj_operator.reconcile.state.snapshot import Node
-from dtj_operator.runtime.reflector import Reflector
-from dtj_operator.runtime.shelf import Shelf
-from dtj_operator.runtime.source import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dtj_operator.cache.clock import Clock
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
 
