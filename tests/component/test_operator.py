@@ -82,7 +82,7 @@ async def test_a_pod_that_is_deleted_as_soon_as_it_is_there_was_deleted_and_is_r
 
 
 async def test_a_deadline_fires_in_time_although_requests_have_failed_before(api_server, monkeypatch):
-    monkeypatch.setattr("dtj_operator.runtime.queue.FIRST_BACKOFF_SECONDS", 60.0)  # as after many failures
+    monkeypatch.setattr("dtj_operator.controller.workqueue.FIRST_BACKOFF_SECONDS", 60.0)  # as after many failures
     # No kubelet: nothing happens to the pods, so that only time can wake the operator.
     async with operating(api_server):
         api_server.create(JOBS, job(activeDeadlineSeconds=4))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from dtj_operator.runtime.election import Terms
+from dtj_operator.controller.leader_election import Terms
 from tests.component.running_operator import JOBS, condition, job, status, until
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.ports import free_port

@@ -50,7 +50,7 @@ async def test_a_new_version_whose_pod_builder_differs_restarts_nothing_and_writ
         pod["spec"]["containers"][0]["env"].append({"name": "NEW", "value": "1"})
         return pod
 
-    monkeypatch.setattr("dtj_operator.runtime.execute.build_pod", newer)
+    monkeypatch.setattr("dtj_operator.controller.plan_executor.build_pod", newer)
     async with operating(api_server):
         await asyncio.sleep(1.5)
         assert [request.target for request in api_server.log.writes("dtj-operator/")] == []

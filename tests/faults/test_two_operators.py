@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dtj_operator.runtime.election import Terms
+from dtj_operator.controller.leader_election import Terms
 from tests.faults.fault_cluster import IN_PROCESS, Stage, World
 from tests.faults.fault_plans import learn
 from tests.faults.invariants import Watchman, end_state

@@ -77,9 +77,9 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
     from dtj_operator.cache.namespaced_name import SourceEnded  # noqa: PLC0415
+    from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
     from dtj_operator.kube.rest_config import ConnectionProblem, load  # noqa: PLC0415
-    from dtj_operator.runtime.election import LeaseImpossible  # noqa: PLC0415
 
     set_up(settings.log_format, settings.log_level)
 

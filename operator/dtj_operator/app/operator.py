@@ -21,7 +21,6 @@ from dtj_operator.app.checks import (
     open_namespaces,
 )
 from dtj_operator.app.endpoints import health, metrics, serving
-from dtj_operator.app.metrics import Metrics
 from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.cache.clock import SystemClock
@@ -30,16 +29,17 @@ from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from dtj_operator.cache.node_monitor import NodeWatch, unknown_nodes
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.cache.relist import Resync
+from dtj_operator.controller.blocked_write_tracker import Ledger
+from dtj_operator.controller.event_recorder import Recorder
+from dtj_operator.controller.leader_election import Elector
+from dtj_operator.controller.metrics import Metrics
+from dtj_operator.controller.plan_executor import Executor
+from dtj_operator.controller.reconciler import Reconciler
+from dtj_operator.controller.trainer_poller import ProgressPoller, no_progress
+from dtj_operator.controller.workqueue import Queue
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
-from dtj_operator.runtime.election import Elector
-from dtj_operator.runtime.execute import Executor
-from dtj_operator.runtime.progress import ProgressPoller, no_progress
-from dtj_operator.runtime.queue import Queue
-from dtj_operator.runtime.reconcile import Reconciler
-from dtj_operator.runtime.recorder import Recorder
-from dtj_operator.runtime.troubles import Ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dtj_operator.runtime.queue import QueueObserver
+from dtj_operator.controller.workqueue import QueueObserver
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

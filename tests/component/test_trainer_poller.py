@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dtj_operator.runtime import progress
+from dtj_operator.controller import trainer_poller
 from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import ApiServer
 from tests.support.kubelet import Kubelet
@@ -17,8 +17,8 @@ from tests.support.kubelet import Kubelet
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(progress, "FIRST_SECONDS", 0.1)
-    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(trainer_poller, "FIRST_SECONDS", 0.1)
+    monkeypatch.setattr(trainer_poller, "LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ async def test_nonsense_is_ignored_and_asked_for_ever_less_often(api_server, kub
 async def test_a_pod_that_answers_before_its_first_step_is_asked_once_in_a_period_at_least(
     api_server, kubelet, monkeypatch
 ):
-    monkeypatch.setattr(progress, "PERIOD_SECONDS", 0.3)
+    monkeypatch.setattr(trainer_poller, "PERIOD_SECONDS", 0.3)
     async with operating(api_server, progress=True):
         api_server.create(JOBS, job())
         async with trainer(api_server, lambda: web.json_response(said(api_server, step=None, phase="build"))) as asked:

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from dtj_operator.cache.namespaced_name import Key
-from dtj_operator.runtime.observer import Silent
-from dtj_operator.runtime.queue import Queue
+from dtj_operator.controller.observer import Silent
+from dtj_operator.controller.workqueue import Queue
 
 A, B = Key("default", "a"), Key("default", "b")
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from dtj_operator.builders.node_affinity import away_from
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
+from dtj_operator.controller.blocked_write_tracker import classify
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.merge_patch import difference
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.reconcile.failures.pod_problems import too_early
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
 from dtj_operator.reconcile.state.snapshot import TroubleKind
-from dtj_operator.runtime.troubles import classify
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from dtj_operator.cache.indexer import Shelf
     from dtj_operator.cache.job_cache import KnownJob, Store
     from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.controller.blocked_write_tracker import Ledger
+    from dtj_operator.controller.event_recorder import Recorder
+    from dtj_operator.controller.observer import Observer
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
     from dtj_operator.reconcile.state.plan import Plan
-    from dtj_operator.runtime.observer import Observer
-    from dtj_operator.runtime.recorder import Recorder
-    from dtj_operator.runtime.troubles import Ledger
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dtj_operator.cache.namespaced_name import Key
+from dtj_operator.controller.blocked_write_tracker import Ledger, classify
 from dtj_operator.kube.errors import Refused, from_answer
 from dtj_operator.reconcile.state.snapshot import TroubleKind
-from dtj_operator.runtime.troubles import Ledger, classify
 
 KEY = Key("default", "train")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

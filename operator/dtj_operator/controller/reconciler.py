@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dtj_operator.controller.plan_executor import Stale
 from dtj_operator.kube.errors import KubeError, Refused, Retry
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, Urgency
 from dtj_operator.reconcile.state.snapshot import Snapshot
-from dtj_operator.runtime.execute import Stale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import Store
     from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.controller.blocked_write_tracker import Ledger
+    from dtj_operator.controller.observer import Observer
+    from dtj_operator.controller.plan_executor import Executor
+    from dtj_operator.controller.workqueue import Queue
     from dtj_operator.reconcile.state.plan import Plan
     from dtj_operator.reconcile.state.snapshot import Node
-    from dtj_operator.runtime.execute import Executor
-    from dtj_operator.runtime.observer import Observer
-    from dtj_operator.runtime.queue import Queue
-    from dtj_operator.runtime.troubles import Ledger
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
+from dtj_operator.controller.leader_election import Elector, LeaseImpossible, Terms
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.rest_config import Connection, Token
-from dtj_operator.runtime.election import Elector, LeaseImpossible, Terms
 from tests.component.running_operator import until
 from tests.support.apiserver import Answer, ApiServer, Hang
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dtj_operator.app.metrics import Metrics
+from dtj_operator.controller.metrics import Metrics
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 
