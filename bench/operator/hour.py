@@ -21,8 +21,8 @@ from statistics import median
 
 from bench.operator import load
 from dtj_operator.api.contract import EXIT_KILLED
-from dtj_operator.app.command import COLLECT_AFTER
-from dtj_operator.app.operator import Operator
+from dtj_operator.app.cli import COLLECT_AFTER
+from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.apiserver import ApiServer

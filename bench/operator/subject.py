@@ -31,7 +31,7 @@ MEGABYTE = 1024 * 1024
 PROGRAM = """
 import sys
 sys.modules["kubernetes"] = None
-from dtj_operator.app.command import main
+from dtj_operator.app.cli import main
 sys.exit(main(sys.argv[1:]))
 """
 """`python -m dtj_operator` as in its image, where the Kubernetes client of the tests is not installed: wherever kopf

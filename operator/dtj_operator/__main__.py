@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from dtj_operator.app.command import main as command
+from dtj_operator.app.cli import main as command
 
 
 def main() -> None:

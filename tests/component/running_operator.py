@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.app.operator import Operator
+from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.rest_config import Connection, Token
 

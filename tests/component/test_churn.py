@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from dtj_operator.app.operator import Operator
+from dtj_operator.app.manager import Operator
 from dtj_operator.kube.rest_config import Connection, Token
 from tests.component.running_operator import JOBS, QUIET, condition, job, status
 from tests.support.apiserver import ApiServer, Commit

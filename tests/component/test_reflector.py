@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.app import kopf_source
-from dtj_operator.app.kopf_source import KopfSource
+from dtj_operator.app import kopf_app
+from dtj_operator.app.kopf_app import KopfSource
 from dtj_operator.cache.indexer import Shelf
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from dtj_operator.cache.reflector import Reflector, list_into
@@ -185,7 +185,7 @@ async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namesp
 
 @pytest.mark.parametrize("code", [403, 410])
 async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, api_server, code, monkeypatch):
-    monkeypatch.setattr(kopf_source, "ERROR_PAUSES", (0.01,))
+    monkeypatch.setattr(kopf_app, "ERROR_PAUSES", (0.01,))
     api_server.faults.add(lambda request: request.verb == "watch", Answer(code), times=None)
     source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=Names(), relisted=lambda: None)
     with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
@@ -195,7 +195,7 @@ async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, ap
 async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_stormed_by_kopf(
     api_server, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(kopf_source, "LOGIN_SECONDS", 0.3)
+    monkeypatch.setattr(kopf_app, "LOGIN_SECONDS", 0.3)
     token = tmp_path / "token"
     token.write_text("old")
     connection = Connection(server=api_server.url, token=Token(file=token))

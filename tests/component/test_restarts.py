@@ -15,7 +15,7 @@ from tests.support.kubelet import Kubelet
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from dtj_operator.app.operator import Operator
+    from dtj_operator.app.manager import Operator
     from tests.support.apiserver import ApiServer
 
 

@@ -14,7 +14,7 @@ import threading
 from itertools import count
 from typing import Final, Protocol
 
-from dtj_operator.app.operator import Operator
+from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.fasttime import FastClock, FastLoop

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
-from dtj_operator.app.checks import NEEDED, POLICY_RIGHTS
+from dtj_operator.app.preflight import NEEDED, POLICY_RIGHTS
 from e2e.cluster import binaries
 from tests.support.rights import rights
 

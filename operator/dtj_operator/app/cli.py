@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dtj_operator.app.logs import set_up
+from dtj_operator.app.log_format import set_up
 from dtj_operator.app.settings import SettingsProblem, parser, settings_from
 from dtj_operator.app.version import operator_version
 from dtj_operator.kube.serializer import DEEPEST
@@ -74,8 +74,8 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         # While the parts are imported: as process 1 of a container it would not even be ended.
         signal.signal(number, lambda *_: sys.exit(0))
     _prepare_python()
-    from dtj_operator.app.checks import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
-    from dtj_operator.app.operator import LeadershipLost, Operator  # noqa: PLC0415
+    from dtj_operator.app.manager import LeadershipLost, Operator  # noqa: PLC0415
+    from dtj_operator.app.preflight import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
     from dtj_operator.cache.namespaced_name import SourceEnded  # noqa: PLC0415
     from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dtj_operator.app import operator
-from dtj_operator.app.checks import Unprepared
+from dtj_operator.app import manager
+from dtj_operator.app.preflight import Unprepared
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from tests.component.running_operator import JOBS, condition, job, operating, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
@@ -261,7 +261,7 @@ async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_se
 async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_until_it_is_back(
     api_server, kubelet, monkeypatch, caplog
 ):
-    monkeypatch.setattr(operator, "LEFT_OUT_SECONDS", 0.2)
+    monkeypatch.setattr(manager, "LEFT_OUT_SECONDS", 0.2)
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     for namespace in ("default", "dtj-system"):
         api_server.access.grant("ours", "operator", everything, namespace)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dtj_operator.app import command
+from dtj_operator.app import cli
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def collector() -> Iterator[None]:
 
 async def test_garbage_is_collected_once_everything_is_known() -> None:
     known = asyncio.Event()
-    collecting = asyncio.create_task(command._collect_after(known))
+    collecting = asyncio.create_task(cli._collect_after(known))
     await asyncio.sleep(0.01)
     assert not gc.isenabled()
     known.set()
@@ -33,15 +33,15 @@ async def test_garbage_is_collected_once_everything_is_known() -> None:
 
 
 async def test_garbage_is_collected_when_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "LONGEST_START_SECONDS", 0.01)
-    await command._collect_after(asyncio.Event())
+    monkeypatch.setattr(cli, "LONGEST_START_SECONDS", 0.01)
+    await cli._collect_after(asyncio.Event())
     assert gc.isenabled()
 
 
 @pytest.fixture
 def prepared() -> Iterator[None]:
     interval, depth, stack = sys.getswitchinterval(), sys.getrecursionlimit(), threading.stack_size()
-    command._prepare_python()
+    cli._prepare_python()
     yield
     sys.setswitchinterval(interval)
     sys.setrecursionlimit(depth)

@@ -7,7 +7,7 @@ import socket
 import aiohttp
 import pytest
 
-from dtj_operator.app.endpoints import health, serving
+from dtj_operator.app.http_server import health, serving
 from dtj_operator.app.settings import Address, SettingsProblem
 
 

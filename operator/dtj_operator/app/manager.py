@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dtj_operator.app.checks import (
+from dtj_operator.app.http_server import health, metrics, serving
+from dtj_operator.app.preflight import (
     NEEDED,
     POLICY_RIGHTS,
     Unprepared,
@@ -20,7 +21,6 @@ from dtj_operator.app.checks import (
     may_watch_nodes,
     open_namespaces,
 )
-from dtj_operator.app.endpoints import health, metrics, serving
 from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.cache.clock import SystemClock
@@ -44,7 +44,7 @@ from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from dtj_operator.app.checks import Rights
+    from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
     from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import KnownJob
@@ -199,7 +199,7 @@ class Operator:
         self._resyncs = (jobs, pods)
         # kopf does not tell when its first list is complete, so the jobs that exist are listed here. It is loaded while
         # the server answers, and lists them once more when everybody else has what they need.
-        loading = asyncio.create_task(asyncio.to_thread(import_module, "dtj_operator.app.kopf_source"))
+        loading = asyncio.create_task(asyncio.to_thread(import_module, "dtj_operator.app.kopf_app"))
         while True:
             try:
                 await jobs.once()

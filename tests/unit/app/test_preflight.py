@@ -9,7 +9,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from dtj_operator.app import checks
+from dtj_operator.app import preflight
 from dtj_operator.kube.errors import KubeError, Refused, Retry, Unknown
 from dtj_operator.kube.rest_config import Connection
 
@@ -24,20 +24,20 @@ def reviewer(*failures: KubeError) -> Any:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(checks, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(preflight, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.mark.parametrize("failure", [Unknown("etcdserver: leader changed", code=500), Retry("too many", code=429)])
 async def test_an_operator_that_may_watch_nodes_does_so_although_the_server_stumbled_when_it_asked(failure):
-    assert await checks.may_watch_nodes(reviewer(failure, failure), SERVER)
+    assert await preflight.may_watch_nodes(reviewer(failure, failure), SERVER)
 
 
 async def test_where_rights_cannot_be_asked_for_lost_nodes_are_told_by_their_pods():
-    assert not await checks.may_watch_nodes(reviewer(*[Refused("no such question", code=403)] * 4), SERVER)
+    assert not await preflight.may_watch_nodes(reviewer(*[Refused("no such question", code=403)] * 4), SERVER)
 
 
 async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that():
-    with pytest.raises(checks.Unprepared, match="too many"):
-        await checks.may_watch_nodes(
+    with pytest.raises(preflight.Unprepared, match="too many"):
+        await preflight.may_watch_nodes(
             reviewer(*[Retry("too many", code=429)] * 8), replace(SERVER, patience_seconds=0.0)
         )
