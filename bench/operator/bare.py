@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 import aiohttp
 from yarl import URL
 
-from dtj_operator.api.resource import Job
+from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.kube import rest_config, serializer

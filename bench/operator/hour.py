@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 from bench.operator import load
-from dtj_operator.api.contract import EXIT_KILLED
+from dtj_operator.api.trainer_contract import EXIT_KILLED
 from dtj_operator.app.cli import COLLECT_AFTER
 from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings

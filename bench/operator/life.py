@@ -21,9 +21,9 @@ from bench.operator import load, meter, subject
 from bench.operator.creation import for_jobs, kinds
 from bench.operator.fleet import Fleet, each
 from bench.operator.subject import Subject
-from dtj_operator.api.contract import EXIT_KILLED
-from dtj_operator.api.names import Role
-from dtj_operator.api.resource import Job
+from dtj_operator.api.enums import Role
+from dtj_operator.api.job import Job
+from dtj_operator.api.trainer_contract import EXIT_KILLED
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.kube.resources import JOBS, PODS
 from e2e.cluster.audit import Request

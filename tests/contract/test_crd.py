@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from dtj_operator.api.cel_rules import FIXED_RULES, PLACES
 from dtj_operator.api.crd import crd
-from dtj_operator.api.rules import FIXED_RULES, PLACES
 from e2e.cluster.api import Api, ApiError, wait_until
 from e2e.cluster.api_server import Plane
 from tests.support.apiserver import ApiServer

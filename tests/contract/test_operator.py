@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dtj_operator.api.resource import Job
+from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from e2e.cluster.api import Api, ApiError
 from tests.contract.operator_under_test import Jobs, operator

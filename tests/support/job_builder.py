@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from dtj_operator.api.names import ConditionType, Role
-from dtj_operator.api.resource import Job
+from dtj_operator.api.enums import ConditionType, Role
+from dtj_operator.api.job import Job
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service

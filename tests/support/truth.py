@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from dtj_operator.api.names import ConditionType, Phase, Reason, Role
+from dtj_operator.api.enums import ConditionType, Phase, Reason, Role
 from tests.support.job_builder import World
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import Enum, EnumMeta
 from types import ModuleType
 
-from dtj_operator.api import contract as operators
+from dtj_operator.api import trainer_contract as operators
 from dtj_trainer import contract as trainers
 
 

@@ -1,6 +1,6 @@
 """What trainer and operator agree on, as the trainer sees it.
 
-The operator keeps its own copy (`dtj_operator.api.contract`); a test holds both equal.
+The operator keeps its own copy (`dtj_operator.api.trainer_contract`); a test holds both equal.
 Standard library only: the supervisor imports this.
 """
 

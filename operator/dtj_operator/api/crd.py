@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from dtj_operator.api.names import (
+from dtj_operator.api.cel_rules import PLACES
+from dtj_operator.api.enums import (
     CATEGORIES,
     GROUP,
     KIND,
@@ -15,11 +16,10 @@ from dtj_operator.api.names import (
     SINGULAR,
     VERSION,
 )
-from dtj_operator.api.pod_template import pod_template
-from dtj_operator.api.rules import PLACES
-from dtj_operator.api.schema import Schema, structural
+from dtj_operator.api.pod_template_schema import pod_template
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
+from dtj_operator.api.structural_schema import Schema, structural
 
 ROLES_MAX = 4
 KEYS_MAX = 64

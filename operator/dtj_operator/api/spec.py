@@ -10,8 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from dtj_operator.api.model import WireModel
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     CleanPodPolicy,
     RestartPolicy,
     RestartScope,
@@ -21,6 +20,7 @@ from dtj_operator.api.names import (
     SuccessType,
 )
 from dtj_operator.api.template import readable
+from dtj_operator.api.wire_model import WireModel
 
 SECONDS_MAX = 2_147_483_647
 COUNT_MAX = 100_000

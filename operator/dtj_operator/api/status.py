@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from dtj_operator.api.model import WireModel
-from dtj_operator.api.names import Cause, ConditionType, Phase, Reason, Role, StrategyType
+from dtj_operator.api.enums import Cause, ConditionType, Phase, Reason, Role, StrategyType
+from dtj_operator.api.wire_model import WireModel
 
 
 def whole_second(moment: datetime) -> datetime:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from dtj_operator.api.model import WireModel
+from dtj_operator.api.wire_model import WireModel
 
 
 class _Port(WireModel):

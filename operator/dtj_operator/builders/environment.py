@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.contract import Environment
+from dtj_operator.api.trainer_contract import Environment
 from dtj_operator.builders.main_container import gpus
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.builders.tf_config import has_cluster, tf_config
@@ -14,8 +14,8 @@ from dtj_operator.builders.tf_config import has_cluster, tf_config
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dtj_operator.api.names import Role, StrategyType
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.enums import Role, StrategyType
+    from dtj_operator.api.job import Job
     from dtj_operator.api.spec import Checkpoint, Strategy
 
 TF_CONFIG = "TF_CONFIG"

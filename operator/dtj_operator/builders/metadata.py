@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     API_VERSION,
     KIND,
     LABEL_ATTEMPT,
@@ -16,7 +16,7 @@ from dtj_operator.api.names import (
 )
 
 if TYPE_CHECKING:
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
 
 
 def pod_name(job: str, role: str, index: int) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.contract import PORT
-from dtj_operator.api.names import LABEL_JOB_UID
+from dtj_operator.api.enums import LABEL_JOB_UID
+from dtj_operator.api.trainer_contract import PORT
 from dtj_operator.builders.metadata import metadata_of_namesake
 
 if TYPE_CHECKING:
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
 
 
 def build_network_policy(job: Job) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import DEFAULT_PORT, PORT_NAME, RestartPolicy, Role
+from dtj_operator.api.enums import DEFAULT_PORT, PORT_NAME, RestartPolicy, Role
 from dtj_operator.builders.environment import merged, names, variables
 from dtj_operator.builders.main_container import containers, main_container, main_index
 from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name
@@ -12,7 +12,7 @@ from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
     from dtj_operator.api.spec import ReplicaSpec
 
 CHECKPOINT_VOLUME = "dtj-checkpoint"

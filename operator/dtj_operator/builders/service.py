@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
+from dtj_operator.api.enums import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
 from dtj_operator.builders.metadata import metadata_of_namesake
 
 if TYPE_CHECKING:
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
 
 
 def build_service(job: Job) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Role, StrategyType
+from dtj_operator.api.enums import Role, StrategyType
 from dtj_operator.api.status import StrategyChoice
 from dtj_operator.builders.main_container import pod_gpus
 

@@ -10,12 +10,12 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import TRAINING_ROLES, Role
+from dtj_operator.api.enums import TRAINING_ROLES, Role
 from dtj_operator.builders.main_container import main_container, port
 from dtj_operator.builders.metadata import address
 
 if TYPE_CHECKING:
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
 
 KEPT = 32
 """Clusters that are kept: a job of a thousand pods has one, which stands in each of them."""

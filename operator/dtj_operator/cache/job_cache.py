@@ -7,8 +7,8 @@ from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import Role
-from dtj_operator.api.resource import METADATA, Job, managed_here
+from dtj_operator.api.enums import Role
+from dtj_operator.api.job import METADATA, Job, managed_here
 from dtj_operator.cache.indexer import Shelf
 from dtj_operator.cache.namespaced_name import Key
 from dtj_operator.cache.transforms import view_pod, view_service

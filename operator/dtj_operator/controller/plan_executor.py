@@ -24,7 +24,7 @@ from dtj_operator.reconcile.state.snapshot import TroubleKind
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
     from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.indexer import Shelf
     from dtj_operator.cache.job_cache import KnownJob, Store

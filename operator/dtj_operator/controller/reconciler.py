@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
     from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import Store

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 
-from dtj_operator.api.contract import PORT
+from dtj_operator.api.trainer_contract import PORT
 from dtj_operator.kube import serializer
 from dtj_operator.reconcile.state.progress import read_progress
 

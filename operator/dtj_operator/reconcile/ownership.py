@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
 
 
 def hands_off(job: Job) -> bool:

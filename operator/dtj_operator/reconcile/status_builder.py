@@ -13,7 +13,7 @@ from dtj_operator.reconcile.state.plan import Plan, Urgency
 from dtj_operator.reconcile.state.replicas import write_indexes, write_slots
 
 if TYPE_CHECKING:
-    from dtj_operator.api.names import Role
+    from dtj_operator.api.enums import Role
     from dtj_operator.reconcile.state.scope import Draft
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import ConditionType, Phase, Reason, RestartPolicy, Role
+from dtj_operator.api.enums import ConditionType, Phase, Reason, RestartPolicy, Role
 from dtj_operator.api.status import ReplicaStatus
 from dtj_operator.reconcile.failures.failure import ended
 from dtj_operator.reconcile.failures.pod_problems import obstacle, obstacle_beside, unanswered, untried

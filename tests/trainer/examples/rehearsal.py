@@ -9,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from dtj_operator.api.names import Role
-from dtj_operator.api.resource import Job
+from dtj_operator.api.enums import Role
+from dtj_operator.api.job import Job
 from dtj_operator.builders.main_container import main_container, port
 from dtj_operator.builders.metadata import address
 from dtj_operator.builders.pod import build_pod

@@ -11,8 +11,8 @@ import yaml
 from pydantic import BaseModel
 
 from dtj_operator.api.crd import crd, crd_yaml
-from dtj_operator.api.resource import Job
-from dtj_operator.api.schema import NotStructural, structural
+from dtj_operator.api.job import Job
+from dtj_operator.api.structural_schema import NotStructural, structural
 from tests.support.job_builder import failed, job, ready
 
 COMMITTED = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"

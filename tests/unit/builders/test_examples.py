@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dtj_operator.api.resource import Job
+from dtj_operator.api.job import Job
 from dtj_operator.builders.main_container import main_container
 from dtj_operator.builders.pod import build_pod
 from dtj_trainer.cluster import environment

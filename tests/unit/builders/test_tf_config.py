@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.api.names import Role
-from dtj_operator.api.resource import Job
+from dtj_operator.api.enums import Role
+from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.tf_config import has_cluster, tf_config
 from tests.support.job_builder import job, template

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.enums import Role
 from dtj_operator.cache.job_cache import Store
 from dtj_operator.cache.namespaced_name import Key
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dtj_operator.api.names import Cause
+from dtj_operator.api.enums import Cause
 from dtj_operator.api.status import LastIncident, Restarts
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.plan import DeletePod

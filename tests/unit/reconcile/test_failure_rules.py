@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtj_operator.api.names import Cause
+from dtj_operator.api.enums import Cause
 from dtj_operator.api.status import Restarts
 from tests.support.job_builder import done, evicted, failed, job, recovered, restarted, worker
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.enums import Role
 from dtj_operator.reconcile.state.plan import CreatePod, DeletePod
 from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (

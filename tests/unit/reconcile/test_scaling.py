@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtj_operator.api.names import Cause
+from dtj_operator.api.enums import Cause
 from tests.support.job_builder import (
     attempts,
     done,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.enums import Role
 from dtj_operator.reconcile.state.plan import DeleteService
 from tests.support.job_builder import (
     attempts,

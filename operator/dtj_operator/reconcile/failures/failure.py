@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.contract import (
+from dtj_operator.api.enums import Cause
+from dtj_operator.api.trainer_contract import (
     EXIT_KILLED,
     EXIT_PREEMPTED,
     EXIT_RETRY,
     EXIT_TERMINATED,
     ExitClass,
 )
-from dtj_operator.api.names import Cause
 from dtj_operator.reconcile.failures.exit_codes import ABORTED, FIRST_SIGNAL, SEGMENTATION_FAULT
 from dtj_operator.reconcile.state.trainer_messages import decoded, whole, writable
 

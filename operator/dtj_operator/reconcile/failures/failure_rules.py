@@ -14,7 +14,7 @@ import re2
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dtj_operator.api.names import Role
+    from dtj_operator.api.enums import Role
     from dtj_operator.api.spec import ExitCodes, FailureRule
     from dtj_operator.reconcile.failures.failure import Failure
 

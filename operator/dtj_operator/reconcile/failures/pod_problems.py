@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Reason, Role
+from dtj_operator.api.enums import Reason, Role
 from dtj_operator.reconcile.state.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Reason, RestartPolicy, RuleAction
+from dtj_operator.api.enums import Reason, RestartPolicy, RuleAction
 from dtj_operator.api.status import LastIncident
 from dtj_operator.builders.metadata import pod_name
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     TRAINING_ROLES,
     RestartScope,
     RuleAction,
@@ -17,7 +17,7 @@ from dtj_operator.api.names import (
 )
 
 if TYPE_CHECKING:
-    from dtj_operator.api.names import Role
+    from dtj_operator.api.enums import Role
     from dtj_operator.api.spec import FailureRule
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft

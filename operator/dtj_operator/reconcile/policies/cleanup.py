@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import CleanPodPolicy, ConditionType, Role
+from dtj_operator.api.enums import CleanPodPolicy, ConditionType, Role
 from dtj_operator.reconcile.state.plan import DeleteJob, DeleteService
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 from dtj_operator.reconcile.state.verdict import Verdict

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     ConditionType,
     EventReason,
     Reason,

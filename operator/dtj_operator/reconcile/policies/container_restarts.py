@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import EventReason, RestartPolicy, Role
+from dtj_operator.api.enums import EventReason, RestartPolicy, Role
 from dtj_operator.reconcile.failures.failure import Standing, describe
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, describe_root, judge, last_incident
 from dtj_operator.reconcile.failures.root_cause import root_of, tally

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.builders.pod import overridden
 from dtj_operator.reconcile.policies.validation import forget_refusal
 from dtj_operator.reconcile.state.verdict import Verdict

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import Reason
+from dtj_operator.api.enums import Reason
 from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.policies.running import all_up
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import EventReason, RestartPolicy, Role
+from dtj_operator.api.enums import EventReason, RestartPolicy, Role
 from dtj_operator.api.status import EvaluatorRestart
 from dtj_operator.reconcile.failures.failure import cause_of
 from dtj_operator.reconcile.failures.restart_decision import delay

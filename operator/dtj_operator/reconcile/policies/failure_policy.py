@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import ConditionType, EventReason, Reason, RestartPolicy, Role
+from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import OpenIncident
 from dtj_operator.reconcile.failures.failure import (
     VANISHED,

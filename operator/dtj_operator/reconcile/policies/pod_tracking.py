@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import RestartPolicy, Role
+from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.status import whole_second
 from dtj_operator.reconcile.failures.failure import succeeded
 from dtj_operator.reconcile.state.replicas import SlotRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason
+from dtj_operator.api.enums import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 

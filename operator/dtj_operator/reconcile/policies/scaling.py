@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     Cause,
     ConditionType,
     EventReason,

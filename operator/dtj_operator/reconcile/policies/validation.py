@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.names import ConditionType, EventReason, Reason
+from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.failures.pod_problems import unanswered
 from dtj_operator.reconcile.state.snapshot import TroubleKind

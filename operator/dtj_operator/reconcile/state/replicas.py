@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dtj_operator.api.names import Role
+from dtj_operator.api.enums import Role
 from dtj_operator.api.status import SlotGroup
 
 if TYPE_CHECKING:

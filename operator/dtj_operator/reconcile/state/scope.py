@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.names import (
+from dtj_operator.api.enums import (
     ConditionType,
     Reason,
     RestartPolicy,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dtj_operator.api.names import EventReason
+    from dtj_operator.api.enums import EventReason
     from dtj_operator.api.status import OpenIncident
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dtj_operator.api.resource import Job
+    from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
 
 TERMINAL = frozenset({"Succeeded", "Failed"})

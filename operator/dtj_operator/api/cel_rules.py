@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dtj_operator.api.names import ONE_POD_STRATEGIES
+from dtj_operator.api.enums import ONE_POD_STRATEGIES
 
 
 class Rule(NamedTuple):
