@@ -19,7 +19,7 @@ from dtj_operator.api.enums import (
     StrategyType,
     SuccessType,
 )
-from dtj_operator.api.template import readable
+from dtj_operator.api.pod_template import readable
 from dtj_operator.api.wire_model import WireModel
 
 SECONDS_MAX = 2_147_483_647
