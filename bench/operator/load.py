@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dtj_operator.api.enums import API_VERSION, KIND
+from dtj_operator.api.constants import API_VERSION, KIND
 
 WORKERS = 5
 """Pods of each job."""

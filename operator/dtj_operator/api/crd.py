@@ -7,15 +7,7 @@ from typing import Any
 import yaml
 
 from dtj_operator.api.cel_rules import PLACES
-from dtj_operator.api.enums import (
-    CATEGORIES,
-    GROUP,
-    KIND,
-    PLURAL,
-    SHORT_NAME,
-    SINGULAR,
-    VERSION,
-)
+from dtj_operator.api.constants import CATEGORIES, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
 from dtj_operator.api.pod_template_schema import pod_template
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from dtj_operator.api.enums import MANAGED_BY
+from dtj_operator.api.constants import MANAGED_BY
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
 

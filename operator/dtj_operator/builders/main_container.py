@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.enums import DEFAULT_MAIN_CONTAINER, DEFAULT_PORT, GPU_RESOURCES, PORT_NAME
+from dtj_operator.api.constants import DEFAULT_MAIN_CONTAINER, DEFAULT_PORT, GPU_RESOURCES, PORT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

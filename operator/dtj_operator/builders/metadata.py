@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.enums import (
+from dtj_operator.api.constants import (
     API_VERSION,
     KIND,
     LABEL_ATTEMPT,
@@ -12,8 +12,8 @@ from dtj_operator.api.enums import (
     LABEL_JOB_NAME,
     LABEL_JOB_UID,
     LABEL_ROLE,
-    Role,
 )
+from dtj_operator.api.enums import Role
 
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job

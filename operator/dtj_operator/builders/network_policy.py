@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.enums import LABEL_JOB_UID
+from dtj_operator.api.constants import LABEL_JOB_UID
 from dtj_operator.api.trainer_contract import PORT
 from dtj_operator.builders.metadata import metadata_of_namesake
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.enums import DEFAULT_PORT, PORT_NAME, RestartPolicy, Role
+from dtj_operator.api.constants import DEFAULT_PORT, PORT_NAME
+from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.builders.environment import merged, names, variables
 from dtj_operator.builders.main_container import containers, main_container, main_index
 from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name

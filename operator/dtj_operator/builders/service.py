@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.enums import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
+from dtj_operator.api.constants import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
 from dtj_operator.builders.metadata import metadata_of_namesake
 
 if TYPE_CHECKING:
