@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from e2e.cluster.api_server import Plane, plane
+from e2e.cluster.control_plane import ControlPlane, start_control_plane
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import install
 from tools.terminal import draw
@@ -27,7 +27,7 @@ SHOWN = (
 
 
 def main() -> int:
-    with plane(fake_nodes=2) as server, operator(install(server)):
+    with start_control_plane(fake_nodes=2) as server, operator(install(server)):
         several(Jobs(server, "default"))
         take(server)
     print(f"Drawn in {PICTURES}.")
@@ -59,7 +59,7 @@ def several(jobs: Jobs) -> None:
     )
 
 
-def take(server: Plane) -> None:
+def take(server: ControlPlane) -> None:
     for name, command, columns in SHOWN:
         draw(PICTURES / f"{name}.svg", f"kubectl {command}", server.kubectl(*command.split()), columns=columns)
 

@@ -16,7 +16,7 @@ from bench.operator.fleet import fleet, say
 from bench.operator.kubelets import kubelets
 from bench.operator.record import Figures
 from e2e.cluster import binaries
-from e2e.cluster.api_server import plane
+from e2e.cluster.control_plane import start_control_plane
 
 NODES = 4
 LIVES = 30
@@ -60,7 +60,7 @@ async def _measure(options: argparse.Namespace, figures: Figures) -> None:
 
 
 async def _create(options: argparse.Namespace, figures: Figures) -> None:
-    with plane(environment=AS_SHIPPED) as running:
+    with start_control_plane(environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs:
             say(f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of bare client and operator")
             async for found in creation.pairs(jobs, options.jobs, options.rounds, options.source):
@@ -89,7 +89,7 @@ def _creation(found: creation.Comparison, options: argparse.Namespace) -> dict[s
 
 
 async def _standing(options: argparse.Namespace, figures: Figures) -> None:
-    with plane(environment=AS_SHIPPED) as running:
+    with start_control_plane(environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs, kubelets(jobs):
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()
@@ -124,7 +124,7 @@ def _memory(operator: subject.Subject, turns: list[float]) -> dict[str, Any]:
 
 async def _lives(options: argparse.Namespace, figures: Figures) -> None:
     say(f"{LIVES} whole lives on kwok's nodes")
-    with plane(fake_nodes=NODES, environment=AS_SHIPPED) as running:
+    with start_control_plane(fake_nodes=NODES, environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs:
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()

@@ -21,8 +21,8 @@ from bench.operator import bare, load, meter, subject
 from bench.operator.fleet import Fleet
 from dtj_operator.app.settings import LEASE_NAME
 from dtj_operator.kube.resources import LEASES
-from e2e.cluster.api_server import Plane
 from e2e.cluster.audit import Request
+from e2e.cluster.control_plane import ControlPlane
 
 CONNECTIONS = 32
 LIMIT = 600.0
@@ -94,7 +94,14 @@ async def pairs(fleet: Fleet, jobs: int, rounds: int, source: Path) -> AsyncIter
 async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int = CONNECTIONS) -> Round:
     """The ceiling."""
     await fleet.make(namespace, load.names(jobs))
-    command = [sys.executable, "-m", "bench.operator.bare", str(fleet.plane.kubeconfig), namespace, str(connections)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.operator.bare",
+        str(fleet.control_plane.kubeconfig),
+        namespace,
+        str(connections),
+    ]
     process = subprocess.Popen(  # noqa: ASYNC220  (before the clock starts)
         command, cwd=subject.ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -102,42 +109,42 @@ async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int =
     assert process.stdout
     try:
         await asyncio.to_thread(process.stdout.readline)
-        mark, before = fleet.plane.audit.mark(), reading(fleet.plane)
+        mark, before = fleet.control_plane.audit.mark(), reading(fleet.control_plane)
         process.stdin.write("go\n")
         process.stdin.flush()
         said = await asyncio.to_thread(process.stdout.readline)
-        span = meter.between(before, reading(fleet.plane))
+        span = meter.between(before, reading(fleet.control_plane))
         process.stdin.close()
         if process.wait(30) or not said:
             raise RuntimeError("the bare client has failed")
     finally:
         process.kill()
     used = float(said.split()[1])
-    return _round(fleet.plane, mark, bare.USER_AGENT, namespace, jobs, used, span)
+    return _round(fleet.control_plane, mark, bare.USER_AGENT, namespace, jobs, used, span)
 
 
 async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, wrapper: tuple[str, ...] = ()) -> Round:
     """The operator, from the moment that it gets the lease."""
     await fleet.make(namespace, load.names(jobs))
     await hold_lease(fleet)
-    with subject.operator(fleet.plane, source=source, wrapper=wrapper) as running:
+    with subject.operator(fleet.control_plane, source=source, wrapper=wrapper) as running:
         running.wait_ready()
         await running.come_to_rest()
-        mark, used, before = fleet.plane.audit.mark(), running.cpu_seconds(), reading(fleet.plane)
+        mark, used, before = fleet.control_plane.audit.mark(), running.cpu_seconds(), reading(fleet.control_plane)
         await release_lease(fleet)
         await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT, mark)
-        used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.plane))
-        await quiet(fleet.plane)
-    return _round(fleet.plane, mark, subject.USER_AGENT, namespace, jobs, used, span)
+        used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.control_plane))
+        await quiet(fleet.control_plane)
+    return _round(fleet.control_plane, mark, subject.USER_AGENT, namespace, jobs, used, span)
 
 
-async def quiet(plane: Plane) -> None:
+async def quiet(control_plane: ControlPlane) -> None:
     """Until the operator has asked nothing for its jobs for a while: events and counts come after the pods."""
     asked = True
     while asked:
-        mark = plane.audit.mark()
+        mark = control_plane.audit.mark()
         await asyncio.sleep(SETTLE_SECONDS)
-        asked = any(for_jobs(request) for request in plane.audit.since(mark, user_agent=subject.USER_AGENT))
+        asked = any(for_jobs(request) for request in control_plane.audit.since(mark, user_agent=subject.USER_AGENT))
 
 
 async def hold_lease(fleet: Fleet) -> None:
@@ -150,7 +157,7 @@ async def hold_lease(fleet: Fleet) -> None:
         "metadata": {"name": LEASE_NAME, "namespace": LEASE_NAMESPACE},
         "spec": {**spec, "leaseTransitions": 0},
     }
-    fleet.plane.api.delete(LEASES.path(LEASE_NAMESPACE, LEASE_NAME))
+    fleet.control_plane.api.delete(LEASES.path(LEASE_NAMESPACE, LEASE_NAME))
     await fleet.client.create(LEASES, LEASE_NAMESPACE, body)
 
 
@@ -161,9 +168,9 @@ async def release_lease(fleet: Fleet) -> None:
     await fleet.client.replace(LEASES, LEASE_NAMESPACE, LEASE_NAME, {**held, "spec": spec})
 
 
-def reading(plane: Plane) -> meter.Reading:
-    """Processor time of the plane, now."""
-    init = plane.machine.init_pid()
+def reading(control_plane: ControlPlane) -> meter.Reading:
+    """Processor time of the control plane, now."""
+    init = control_plane.machine.init_pid()
     assert init is not None
     return meter.read(init)
 
@@ -178,8 +185,12 @@ def kinds(requests: Iterable[Request]) -> Counter[str]:
     return Counter(f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests)
 
 
-def _round(plane: Plane, mark: int, user_agent: str, namespace: str, jobs: int, used: float, span: meter.Span) -> Round:
-    asked = [r for r in plane.audit.since(mark, user_agent=user_agent) if for_jobs(r) and r.namespace == namespace]
+def _round(
+    control_plane: ControlPlane, mark: int, user_agent: str, namespace: str, jobs: int, used: float, span: meter.Span
+) -> Round:
+    asked = [
+        r for r in control_plane.audit.since(mark, user_agent=user_agent) if for_jobs(r) and r.namespace == namespace
+    ]
     refused = [r for r in asked if r.code >= 400]
     if refused:
         raise RuntimeError(f"{len(refused)} requests of {user_agent} were refused, first: {refused[0]}")

@@ -20,7 +20,7 @@ from dtj_operator.kube import rest_config
 from dtj_operator.kube.client import HttpClient
 from dtj_operator.kube.errors import NotFound
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
-from e2e.cluster.api_server import Plane
+from e2e.cluster.control_plane import ControlPlane
 
 USER_AGENT = "dtj-bench"
 AT_ONCE = 16
@@ -35,20 +35,20 @@ class TooSlowError(Exception):
 
 
 class Fleet:
-    """The administrator's view of one plane."""
+    """The administrator's view of one control plane."""
 
-    def __init__(self, plane: Plane, client: HttpClient) -> None:
-        self.plane = plane
+    def __init__(self, control_plane: ControlPlane, client: HttpClient) -> None:
+        self.control_plane = control_plane
         self.client = client
 
     async def make(self, namespace: str, names: Iterable[str]) -> None:
         """Create the namespace and a job of each name."""
-        self.plane.namespace(namespace)
+        self.control_plane.namespace(namespace)
         await each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
 
     async def wait_for_pods(self, namespace: str, count: int, limit: float, mark: int = 0) -> None:
         """Until so many pods have been created in the namespace since that mark; costs the server nothing."""
-        seen = Creations(self.plane.audit.path, namespace, mark)
+        seen = Creations(self.control_plane.audit.path, namespace, mark)
 
         async def created() -> int:
             return seen.count()
@@ -125,12 +125,12 @@ class Creations:
 
 
 @asynccontextmanager
-async def fleet(plane: Plane) -> AsyncIterator[Fleet]:
-    """A fleet on a plane that has the CRD."""
-    here = rest_config.load(str(plane.kubeconfig), {})
+async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
+    """A fleet on a control_plane that has the CRD."""
+    here = rest_config.load(str(control_plane.kubeconfig), {})
     async with HttpClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
-        found = Fleet(plane, client)
+        found = Fleet(control_plane, client)
 
         async def established() -> int:
             status = (await client.get(CRDS, None, f"{JOBS.plural}.{JOBS.group}")).get("status") or {}

@@ -56,7 +56,7 @@ class Haste:
 async def memory(jobs: int) -> list[float]:
     """Resident megabytes of an operator with so many jobs, every five minutes of an hour."""
     began = time.monotonic()
-    dice = random.Random(0)  # noqa: S311
+    rng = random.Random(0)  # noqa: S311
     async with ApiServer(now=Haste(began).now, bookmark_seconds=MINUTE / 2) as server, Kubelet(server) as kubelet:
         alive = load.names(jobs)
         for name in alive:
@@ -67,8 +67,8 @@ async def memory(jobs: int) -> list[float]:
             found = []
             for minute in range(1, MINUTES + 1):
                 await asyncio.sleep(MINUTE)
-                for name in dice.sample(alive, max(1, jobs // 20)):
-                    kubelet.exit(f"{name}-worker-{dice.randrange(load.WORKERS)}", EXIT_KILLED)
+                for name in rng.sample(alive, max(1, jobs // 20)):
+                    kubelet.exit(f"{name}-worker-{rng.randrange(load.WORKERS)}", EXIT_KILLED)
                 alive = _succession(server, kubelet, alive, f"late-{minute:02}")
                 if process.poll() is not None:
                     raise RuntimeError("the operator has ended")

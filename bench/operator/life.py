@@ -79,7 +79,7 @@ async def raise_jobs(fleet: Fleet, jobs: int) -> float:
 
 async def whole_lives(fleet: Fleet, jobs: int) -> Life:
     """New jobs beside the others: created, Running, every worker done, Succeeded."""
-    mark = fleet.plane.audit.mark()
+    mark = fleet.control_plane.audit.mark()
     await fleet.make(LIVES, load.names(jobs))
     await fleet.wait_for_phase(LIVES, "Running", jobs, LIMIT)
     await asyncio.sleep(SETTLE_SECONDS)
@@ -95,10 +95,10 @@ async def whole_lives(fleet: Fleet, jobs: int) -> Life:
 async def idle(fleet: Fleet, running: Subject, seconds: float) -> Idle:
     """Let everything come to rest, then watch for so many seconds."""
     await asyncio.sleep(SETTLE_SECONDS)
-    mark, used = fleet.plane.audit.mark(), running.cpu_seconds()
+    mark, used = fleet.control_plane.audit.mark(), running.cpu_seconds()
     await asyncio.sleep(seconds)
     used = running.cpu_seconds() - used
-    asked = fleet.plane.audit.since(mark, user_agent=subject.USER_AGENT)
+    asked = fleet.control_plane.audit.since(mark, user_agent=subject.USER_AGENT)
     writes = [request for request in asked if request.writes and request.resource != "leases"]
     return Idle(len(writes), 100 * used / seconds, kinds(asked))
 
@@ -141,7 +141,7 @@ def _groups(samples: int) -> int:
 
 
 async def _replaced(fleet: Fleet, spare: _Spare, victims: list[str]) -> Replacements:
-    mark, stolen = fleet.plane.audit.mark(), meter.stolen_percent()
+    mark, stolen = fleet.control_plane.audit.mark(), meter.stolen_percent()
     for victim in victims:
         await fleet.end_pod(STANDING, victim, EXIT_KILLED)
         await asyncio.sleep(PAUSE_SECONDS)
@@ -150,7 +150,7 @@ async def _replaced(fleet: Fleet, spare: _Spare, victims: list[str]) -> Replacem
     taken = stolen()
 
     await _until_replaced(fleet, mark, len(victims), REPLACEMENT_LIMIT, pause=0.5)
-    requests = fleet.plane.audit.since(mark)
+    requests = fleet.control_plane.audit.since(mark)
     return Replacements(list(_latencies(requests, STANDING)), list(_latencies(requests, SPARE)), taken)
 
 
@@ -171,7 +171,7 @@ class _Spare:
     @classmethod
     async def made(cls, fleet: Fleet) -> _Spare:
         """In a namespace of its own."""
-        fleet.plane.namespace(SPARE)
+        fleet.control_plane.namespace(SPARE)
         body = load.job("spare")
         body["spec"]["managedBy"] = "dtj.dev/bench"
         self = cls(fleet, Job.parse(await fleet.client.create(JOBS, SPARE, body)))
@@ -197,7 +197,7 @@ class _Spare:
 
 async def churn(fleet: Fleet, jobs: int) -> None:
     """Have a pod of every job fail and be replaced, as many at a time as the server bears."""
-    mark = fleet.plane.audit.mark()
+    mark = fleet.control_plane.audit.mark()
     await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
 
     await _until_replaced(fleet, mark, jobs, LIMIT, pause=2.0)
@@ -206,7 +206,7 @@ async def churn(fleet: Fleet, jobs: int) -> None:
 
 async def _until_replaced(fleet: Fleet, mark: int, pods: int, limit: float, *, pause: float) -> None:
     async def replaced() -> int:
-        return len(list(_latencies(fleet.plane.audit.since(mark), STANDING)))
+        return len(list(_latencies(fleet.control_plane.audit.since(mark), STANDING)))
 
     await fleet.until(replaced, pods, limit, "replacements", pause=pause)
 
@@ -215,8 +215,8 @@ async def start(fleet: Fleet, source: Path, attempt: int) -> float:
     """Seconds from the start of the process until a job that nobody has seen yet has its pods."""
     namespace = f"newcomer-{attempt}"
     await fleet.make(namespace, [])
-    mark = fleet.plane.audit.mark()
-    with subject.operator(fleet.plane, source=source) as running:
+    mark = fleet.control_plane.audit.mark()
+    with subject.operator(fleet.control_plane, source=source) as running:
         await fleet.make(namespace, ["newcomer"])
         await fleet.wait_for_pods(namespace, load.WORKERS, LIMIT, mark)
         created = [
@@ -239,7 +239,7 @@ def percentile(values: list[float], share: float) -> float:
 
 
 def _operators(fleet: Fleet, mark: int) -> list[Request]:
-    return [r for r in fleet.plane.audit.since(mark, user_agent=subject.USER_AGENT) if for_jobs(r)]
+    return [r for r in fleet.control_plane.audit.since(mark, user_agent=subject.USER_AGENT) if for_jobs(r)]
 
 
 def _spread(names: list[str], count: int) -> list[str]:

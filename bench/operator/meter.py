@@ -20,7 +20,7 @@ class Reading:
     machine: float
     """Everything that is not idle, all cores together."""
     server: float
-    """All processes of the plane."""
+    """All processes of the control plane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Span:
 
     seconds: float
     server: float
-    """Processor seconds of the plane's processes."""
+    """Processor seconds of the control plane's processes."""
     machine: float
     """Processor seconds of everything on the machine."""
 
@@ -39,7 +39,7 @@ class Span:
 
 
 def read(init: int) -> Reading:
-    """Now. `init` is the parent of the plane's processes."""
+    """Now. `init` is the parent of the control plane's processes."""
     return Reading(time.monotonic(), _machine()[0], sum(_process(pid)[1] for pid in _children(init)))
 
 

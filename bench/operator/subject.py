@@ -17,7 +17,7 @@ from math import inf
 from pathlib import Path
 
 from bench.operator import meter
-from e2e.cluster.api_server import Plane, free_port
+from e2e.cluster.control_plane import ControlPlane, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "operator"
@@ -108,18 +108,20 @@ class Subject:
 
 
 @contextmanager
-def operator(plane: Plane, *flags: str, source: Path = SOURCE, wrapper: tuple[str, ...] = ()) -> Iterator[Subject]:
-    """The operator as administrator of that plane, progress off; stopped at the end.
+def operator(
+    control_plane: ControlPlane, *flags: str, source: Path = SOURCE, wrapper: tuple[str, ...] = ()
+) -> Iterator[Subject]:
+    """The operator as administrator of that control plane, progress off; stopped at the end.
 
     `source`: the source root to run. `wrapper`: a program in front, for instance a profiler.
     """
     port = free_port()
-    log = plane.directory / f"operator-{port}.log"
-    command = [*wrapper, sys.executable, "-c", PROGRAM, "run", f"--kubeconfig={plane.kubeconfig}"]
+    log = control_plane.directory / f"operator-{port}.log"
+    command = [*wrapper, sys.executable, "-c", PROGRAM, "run", f"--kubeconfig={control_plane.kubeconfig}"]
     command += ["--no-progress", "--metrics-bind-address=0", f"--health-probe-bind-address=127.0.0.1:{port}", *flags]
     environment = {**os.environ, "PYTHONPATH": str(source)}
     with log.open("wb") as out:
-        process = subprocess.Popen(command, env=environment, stderr=out, stdout=out, cwd=plane.directory)
+        process = subprocess.Popen(command, env=environment, stderr=out, stdout=out, cwd=control_plane.directory)
     subject = Subject(process, port, log)
     try:
         yield subject

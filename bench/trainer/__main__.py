@@ -17,7 +17,7 @@ from bench.figures import rounded
 from bench.machine import machine
 from bench.trainer import kills, overhead
 from dtj_trainer.supervisor.spawning import KEEP_MEMORY
-from e2e.cluster.api_server import free_port
+from e2e.cluster.control_plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-trainer.json"

@@ -67,7 +67,7 @@ def compare(job: Job, kills: int) -> dict[str, Any]:
     """One job twice, left alone and killed."""
     steps = STEPS_A_KILL * kills
     alone, _ = end(job, steps, None)
-    killed, at = end(job, steps, Killer(random.Random(), kills))  # noqa: S311 - dice, no secrets
+    killed, at = end(job, steps, Killer(random.Random(), kills))  # noqa: S311 - rng, no secrets
     apart = np.abs(np.subtract(killed["weights"], alone["weights"])).max()
     near = np.allclose(killed["weights"], alone["weights"], **NOISE)
     bits = killed["digest"] == alone["digest"]
@@ -98,7 +98,7 @@ def end(job: Job, steps: int, killer: "Killer | None") -> tuple[dict[str, Any], 
 class Killer:
     """Kills processes at random."""
 
-    dice: random.Random
+    rng: random.Random
     kills: int
 
     def kill(self, job: list[Worker]) -> list[int]:
@@ -107,9 +107,9 @@ class Killer:
 
     def _once(self, job: list[Worker]) -> int:
         until(lambda: all(worker.get("/readyz") for worker in job), "a step of all")
-        victim = self.dice.choice(job)
+        victim = self.rng.choice(job)
         begun = [worker.restarts() for worker in job]
-        goal = victim.step() + self.dice.randint(1, FURTHEST)
+        goal = victim.step() + self.rng.randint(1, FURTHEST)
         step = until(lambda: (now := victim.step()) >= goal and now, f"step {goal}")
         os.kill(victim.child(), signal.SIGKILL)
         until(lambda: all(w.restarts() > before for w, before in zip(job, begun, strict=True)), "a new start of all")

@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.trainer.processes import bring_up, metrics
 from dtj_trainer.supervisor.spawning import KEEP_MEMORY
-from e2e.cluster.api_server import free_port
+from e2e.cluster.control_plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS, SECONDS = 2, 65.0

@@ -2,7 +2,7 @@
 
 `python -m e2e.cluster up` starts one on this machine; see docs/howto/test-clusters.md.
 From Python: `e2e.cluster.providers.up(...)`, `providers.attach(...)`, and
-`e2e.cluster.api_server.plane(...)` for an API server alone.
+`e2e.cluster.control_plane.start_control_plane(...)` for an API server alone.
 """
 
 from e2e.cluster.audit import AuditLog, Request

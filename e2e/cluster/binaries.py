@@ -67,10 +67,10 @@ PROGRAMS = {
 }
 """In the order of need: an API server first."""
 
-PLANE = ("etcd", "kube-apiserver", "kubectl")
+CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 NODE = ("kubelet", "kube-proxy", "coredns")
-CLUSTER = (*PLANE, *CONTROLLERS, *NODE)
+CLUSTER = (*CONTROL_PLANE, *CONTROLLERS, *NODE)
 
 
 def ensure(*names: str) -> dict[str, Path]:

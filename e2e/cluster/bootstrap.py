@@ -12,7 +12,7 @@ from pathlib import Path
 from e2e.cluster import (
     binaries,
     cgroups,
-    control_plane,
+    component_commands,
     kubeconfig,
     machine,
     network,
@@ -34,10 +34,10 @@ LOST_AFTER_SECONDS = 16
 
 STARTED_LIMIT = 30.0
 FORWARD = Path(__file__).with_name("forward.py")
-AT = control_plane.Endpoints(2379, 2380, 6443, network.CONTROL_ADDRESS, network.CONTROL_ADDRESS)
+AT = component_commands.Endpoints(2379, 2380, 6443, network.CONTROL_ADDRESS, network.CONTROL_ADDRESS)
 SERVER_NAMES = (
-    "localhost", "127.0.0.1", network.CONTROL_ADDRESS, control_plane.FIRST_SERVICE, "kubernetes", "kubernetes.default",
-    "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+    "localhost", "127.0.0.1", network.CONTROL_ADDRESS, component_commands.FIRST_SERVICE,
+    "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 )  # fmt: skip
 
 MOUNT_POINTS = (Path("/var/lib/kubelet"), Path("/var/lib/cni"))
@@ -49,7 +49,7 @@ class Keys:
     """All certificates, and the cluster's directory that the kubeconfigs lie in."""
 
     directory: Path
-    trust: control_plane.Credentials
+    trust: component_commands.Credentials
     nodes: dict[str, Pair]
 
     @property
@@ -81,7 +81,7 @@ def keys(directory: Path, port: int, nodes: tuple[str, ...]) -> Keys:
         )
         for index, name in enumerate(nodes, 1)
     }
-    trust = control_plane.Credentials(
+    trust = component_commands.Credentials(
         issuer.certificate,
         issuer.issue("apiserver", "kube-apiserver", names=SERVER_NAMES),
         issuer.service_account_keys(),
@@ -104,8 +104,8 @@ def start_server(control: Machine, found: dict[str, Path], made: Keys, listening
     """etcd, kube-apiserver, and the forward from the host's loopback."""
     policy = control.directory / "audit-policy.json"
     policy.write_text(json.dumps(POLICY))
-    control.start("etcd", *control_plane.etcd(found["etcd"], AT, control.directory / "etcd"))
-    server = control_plane.server(found["kube-apiserver"], AT, made.trust, policy, control.directory / "audit.log")
+    control.start("etcd", *component_commands.etcd(found["etcd"], AT, control.directory / "etcd"))
+    server = component_commands.server(found["kube-apiserver"], AT, made.trust, policy, control.directory / "audit.log")
     control.start("kube-apiserver", *server)
     forward = (sys.executable, "-I", "-S", FORWARD, listening, AT.advertise, AT.server)
     control.start("forward", *map(str, forward), keep=(listening,))
@@ -118,10 +118,10 @@ def start_controllers(control: Machine, found: dict[str, Path], made: Keys) -> N
     manager = found["kube-controller-manager"]
     control.start(
         "kube-controller-manager",
-        *control_plane.controllers(manager, config, made.authority, signing, LOST_AFTER_SECONDS),
+        *component_commands.controllers(manager, config, made.authority, signing, LOST_AFTER_SECONDS),
     )
     control.start(
-        "kube-scheduler", *control_plane.scheduler(found["kube-scheduler"], made.kubeconfig("kube-scheduler"))
+        "kube-scheduler", *component_commands.scheduler(found["kube-scheduler"], made.kubeconfig("kube-scheduler"))
     )
     corefile = control.directory / "Corefile"
     corefile.write_text(node.corefile(made.kubeconfig("coredns")))

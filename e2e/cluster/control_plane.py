@@ -1,126 +1,210 @@
-"""Command lines of the control plane's processes. Pure."""
+"""A control plane without nodes: etcd and kube-apiserver as plain processes on loopback.
+
+Needs neither root nor namespaces. `start_control_plane()` is a context manager; whatever
+happens to the process that entered it, SIGKILL included, it ends too.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from e2e.cluster.pki import Pair
+from e2e.cluster import binaries, component_commands, kubeconfig, kwok, machine
+from e2e.cluster.api import Api, wait_until
+from e2e.cluster.audit import POLICY, AuditLog
+from e2e.cluster.interface import ClusterError
+from e2e.cluster.machine import Machine
+from e2e.cluster.pki import Authority
 
-SERVICES = "10.96.0.0/16"
-FIRST_SERVICE = "10.96.0.1"
-PODS = "10.244.0.0/16"
-NO_PROXY = "no-front-proxy"
-"""Nobody holds a certificate of this name; controllers complain where no proxy authority is set at all."""
+DOCUMENTATION_ADDRESS = "192.0.2.1"
+"""Advertised, never used (RFC 5737): the server refuses to advertise loopback."""
 
-AUDIT_MEGABYTES = 8192
-"""The log is one file; beyond this size the server would rotate it."""
-
-
-@dataclass(frozen=True)
-class Endpoints:
-    """Where the control plane listens."""
-
-    etcd: int
-    etcd_peer: int
-    server: int
-    bind: str
-    advertise: str
-
-    @property
-    def url(self) -> str:
-        """The API server as seen from where it listens."""
-        return f"https://{self.bind}:{self.server}"
+PORTS = range(20_000, 30_000)
+ALL_CONTROLLERS = "*"
+GARBAGE_COLLECTOR = "garbage-collector-controller"
+READY_LIMIT = 120.0
+TOKEN_SECONDS = 86_400
 
 
 @dataclass(frozen=True)
-class Credentials:
-    """What the API server shows and trusts."""
+class ControlPlane:
+    """A running etcd and kube-apiserver, with controllers and scheduler where they were asked for."""
 
-    authority: Path
-    serving: Pair
-    service_accounts: Pair
-    kubelet_client: Pair
+    directory: Path
+    server: str
+    kubeconfig: Path
+    audit: AuditLog
+    machine: Machine
+    authority: Authority
 
+    @cached_property
+    def api(self) -> Api:
+        """A small client with the administrator's rights."""
+        return Api(self.kubeconfig)
 
-def etcd(program: Path, at: Endpoints, data: Path) -> list[str]:
-    """One member, on loopback, without fsync: its data is thrown away."""
-    client, peer = f"http://127.0.0.1:{at.etcd}", f"http://127.0.0.1:{at.etcd_peer}"
-    return [
-        str(program), "--data-dir", str(data), "--name", "default", "--log-level", "warn", "--unsafe-no-fsync",
-        "--listen-client-urls", client, "--advertise-client-urls", client,
-        "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
-        "--quota-backend-bytes", str(6 * 2**30),
-        "--auto-compaction-mode", "periodic", "--auto-compaction-retention", "5m",
-    ]  # fmt: skip
+    def user(self, name: str, *, group: str = "") -> Path:
+        """A kubeconfig for a user of that name, with no rights but those that RBAC gives it."""
+        pair = self.authority.issue(f"user-{name}", name, organization=group)
+        return kubeconfig.write(
+            self.directory / f"{name}.kubeconfig",
+            self.server,
+            self.authority.certificate,
+            kubeconfig.certificate_user(pair),
+        )
 
+    def service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a bound token of that ServiceAccount, made where it is missing."""
+        self.namespace(namespace)
+        accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+        self.api.create(accounts, {"metadata": {"name": name}})
+        asked = {"spec": {"expirationSeconds": TOKEN_SECONDS}}
+        token = self.api.create(f"{accounts}/{name}/token", asked)["status"]["token"]
+        return kubeconfig.write(
+            self.directory / f"{namespace}.{name}.kubeconfig",
+            self.server,
+            self.authority.certificate,
+            kubeconfig.token_user(token),
+        )
 
-def server(program: Path, at: Endpoints, trust: Credentials, audit_policy: Path, audit_log: Path) -> list[str]:
-    """kube-apiserver with RBAC, NodeRestriction, Pod Security and an exact audit log."""
-    return [
-        str(program),
-        f"--etcd-servers=http://127.0.0.1:{at.etcd}",
-        f"--bind-address={at.bind}",
-        f"--advertise-address={at.advertise}",
-        f"--secure-port={at.server}",
-        f"--tls-cert-file={trust.serving.certificate}",
-        f"--tls-private-key-file={trust.serving.key}",
-        f"--client-ca-file={trust.authority}",
-        f"--requestheader-client-ca-file={trust.authority}",
-        f"--requestheader-allowed-names={NO_PROXY}",
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-        "--anonymous-auth=false",
-        f"--service-cluster-ip-range={SERVICES}",
-        "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-        f"--service-account-key-file={trust.service_accounts.certificate}",
-        f"--service-account-signing-key-file={trust.service_accounts.key}",
-        f"--kubelet-client-certificate={trust.kubelet_client.certificate}",
-        f"--kubelet-client-key={trust.kubelet_client.key}",
-        f"--kubelet-certificate-authority={trust.authority}",
-        "--kubelet-preferred-address-types=InternalIP",
-        "--allow-privileged=true",
-        f"--audit-policy-file={audit_policy}",
-        f"--audit-log-path={audit_log}",
-        "--audit-log-mode=blocking",
-        f"--audit-log-maxsize={AUDIT_MEGABYTES}",
-    ]
+    def namespace(self, name: str) -> str:
+        """Make a namespace where it is missing; its name."""
+        self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
+        return name
 
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as administrator; its standard output."""
+        return kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
-WITHOUT_CONTROLLERS = ("--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
-"""For an API server alone: nobody makes the namespaces' default ServiceAccounts, and nobody needs its endpoint."""
+    def start_controllers(self, chosen: str) -> None:
+        """Start kube-controller-manager with these controllers, as its flag of that name takes them.
 
-ON_LOOPBACK = ("--endpoint-reconciler-type=none",)
-"""An endpoint may not lie in the loopback range."""
+        Garbage collection knows the kinds that are there when it starts, others half a minute later.
+        """
+        program = binaries.ensure("kube-controller-manager")["kube-controller-manager"]
+        pki = self.authority.directory
+        config = self.user("system:kube-controller-manager")
+        arguments = component_commands.controllers(program, config, pki / "ca.crt", pki / "sa.key", grace_seconds=40)
+        port = f"--secure-port={free_port()}"
+        self.machine.start("kube-controller-manager", *arguments, f"--controllers={chosen}", port)
 
-
-def controllers(program: Path, kubeconfig: Path, authority: Path, signing_key: Path, grace_seconds: int) -> list[str]:
-    """kube-controller-manager; a node counts as lost after `grace_seconds` of silence."""
-    return [
-        str(program),
-        f"--kubeconfig={kubeconfig}",
-        f"--authentication-kubeconfig={kubeconfig}",
-        f"--authorization-kubeconfig={kubeconfig}",
-        "--use-service-account-credentials",
-        f"--service-account-private-key-file={signing_key}",
-        f"--root-ca-file={authority}",
-        "--leader-elect=false",
-        f"--node-monitor-grace-period={grace_seconds}s",
-        "--node-monitor-period=2s",
-        "--pvclaimbinder-sync-period=250ms",  # a claim that is seen before its volume waits for the next
-        "--kube-api-qps=300",
-        "--kube-api-burst=600",
-    ]
+    def stop(self, process: str) -> None:
+        """Kill one process of the control plane: `kube-apiserver`, `etcd`, ..."""
+        self.machine.stop(process)
 
 
-def scheduler(program: Path, kubeconfig: Path) -> list[str]:
-    """kube-scheduler, alone and so without leader election."""
-    return [
-        str(program),
-        f"--kubeconfig={kubeconfig}",
-        f"--authentication-kubeconfig={kubeconfig}",
-        f"--authorization-kubeconfig={kubeconfig}",
-        "--leader-elect=false",
-        "--kube-api-qps=300",
-        "--kube-api-burst=600",
-    ]
+@contextmanager
+def start_control_plane(
+    *,
+    fake_nodes: int = 0,
+    server_flags: tuple[str, ...] = (),
+    environment: Mapping[str, str] = machine.COLLECTION,
+) -> Iterator[ControlPlane]:
+    """An API server on free loopback ports, ready to serve; everything is gone afterwards.
+
+    `fake_nodes` adds kube-controller-manager (garbage collection, namespaces),
+    kube-scheduler, kwok, and so many nodes whose pods run without containers. `environment` is what the programs have
+    beside ours.
+    """
+    whole = fake_nodes > 0
+    more = ("kube-controller-manager", "kube-scheduler", "kwok") if whole else ()
+    programs = binaries.ensure(*binaries.CONTROL_PLANE, *more)
+    with ExitStack() as stack:
+        host = Machine("control-plane", Path(tempfile.mkdtemp(prefix="dtj-control-plane-", dir="/tmp")))
+        init = machine.plain(host, environment)
+        stack.callback(machine.end, init)
+        running = _control_plane(host, programs, whole, server_flags)
+        if whole:
+            running.start_controllers(ALL_CONTROLLERS)
+            _wait_for_service_accounts(running)
+            kwok.start(host, programs, running.api, running.kubeconfig, fake_nodes)
+        yield running
+
+
+def kubectl(config: Path, *arguments: str, stdin: str | None = None, cache: Path | None = None) -> str:
+    """Run kubectl with that kubeconfig; its standard output, or ClusterError with its own words.
+
+    `cache` is where it keeps what it knows of the server. The usual place knows a server by its address, at which many
+    planes are in turn.
+    """
+    command = [str(binaries.path("kubectl")), f"--kubeconfig={config}", *arguments]
+    env = os.environ | ({"KUBECACHEDIR": str(cache)} if cache else {})
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, env=env)
+    if done.returncode:
+        raise ClusterError(f"`kubectl {' '.join(arguments)}` failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A loopback port that nothing uses now, outside the range that outgoing connections draw from."""
+    while not is_free(port := secrets.choice(PORTS)):
+        pass
+    return port
+
+
+def is_free(port: int) -> bool:
+    """Whether nothing uses that loopback port now."""
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind(("127.0.0.1", port))
+        return True
+    return False
+
+
+def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags: tuple[str, ...]) -> ControlPlane:  # noqa: FBT001
+    home = host.directory
+    at = component_commands.Endpoints(free_port(), free_port(), free_port(), "127.0.0.1", DOCUMENTATION_ADDRESS)
+    authority = Authority(home / "pki")
+    trust = component_commands.Credentials(
+        authority.certificate,
+        authority.issue(
+            "apiserver", "kube-apiserver", names=("127.0.0.1", "localhost", component_commands.FIRST_SERVICE)
+        ),
+        authority.service_account_keys(),
+        authority.issue("kubelet-client", "kube-apiserver-kubelet-client"),
+    )
+    admin = kubeconfig.certificate_user(authority.issue("admin", "admin", organization="system:masters"))
+    config = kubeconfig.write(home / "admin.kubeconfig", at.url, authority.certificate, admin)
+    policy, log = home / "audit-policy.json", home / "audit.log"
+    policy.write_text(json.dumps(POLICY))
+    host.start("etcd", *component_commands.etcd(programs["etcd"], at, home / "etcd"))
+    more = component_commands.ON_LOOPBACK if whole else component_commands.WITHOUT_CONTROLLERS
+    host.start(
+        "kube-apiserver", *component_commands.server(programs["kube-apiserver"], at, trust, policy, log), *more, *flags
+    )
+    running = ControlPlane(home, at.url, config, AuditLog(log), host, authority)
+    wait_ready(running.api, host)
+    return running
+
+
+def wait_ready(api: Api, host: Machine) -> None:
+    """Until the API server answers ready; ClusterError with its last words where it ended."""
+
+    def ready() -> bool:
+        host.demand_running()
+        return api.ready()
+
+    log = host.log("kube-apiserver")
+    wait_until(
+        ready,
+        READY_LIMIT,
+        lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; it said last: {machine.last_words(log)}",
+    )
+
+
+def _wait_for_service_accounts(running: ControlPlane) -> None:
+    default = "/api/v1/namespaces/default/serviceaccounts"
+    log = running.machine.log("kube-controller-manager")
+    wait_until(
+        lambda: any(item["metadata"]["name"] == "default" for item in running.api.get(default)["items"]),
+        READY_LIMIT,
+        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(log)}",
+    )

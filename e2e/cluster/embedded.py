@@ -18,9 +18,9 @@ from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster import (
-    api_server,
     bootstrap,
     cgroups,
+    control_plane,
     images_on_nodes,
     locks,
     machine,
@@ -117,7 +117,7 @@ class EmbeddedCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator; its standard output."""
-        return api_server.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
+        return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def load_image(self, archive: Path, ref: str) -> None:
         """Import into every node at once; nodes that have it already are passed over."""
@@ -279,7 +279,7 @@ def _start(
         bootstrap.prepare_node(cluster.node_host(name), keys)
     _give_images(cluster, {node.PAUSE: bootstrap.pause_image(), **images})
     with phase("control plane"):
-        api_server.wait_ready(cluster.api, cluster.control)
+        control_plane.wait_ready(cluster.api, cluster.control)
         bootstrap.grant(cluster.api)
         bootstrap.start_controllers(cluster.control, programs, keys)
     with phase(f"{cluster.record.nodes} nodes"):

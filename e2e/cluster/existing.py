@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from e2e.cluster import api_server, volumes
+from e2e.cluster import control_plane, volumes
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
 
@@ -31,7 +31,7 @@ class ExistingCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl with its kubeconfig."""
-        return api_server.kubectl(self.kubeconfig, *arguments, stdin=stdin)
+        return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
 
     def load_image(self, archive: Path, ref: str) -> None:
         """Nodes of a foreign cluster take images from a registry alone."""

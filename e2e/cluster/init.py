@@ -1,7 +1,7 @@
 """The first process of a machine: starts the others, reaps them, takes orders over a socket.
 
 In a namespaced machine it is PID 1, so that killing it ends everything there is
-at once: the kernel sees to it, containers and their shims included. For a plane
+at once: the kernel sees to it, containers and their shims included. For a machine
 without namespaces it follows its creator through a lifeline (standard input):
 at its end, everything is killed, however the creator died.
 

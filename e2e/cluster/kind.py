@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import api_server, embedded, images_on_nodes, paths, volumes
+from e2e.cluster import control_plane, embedded, images_on_nodes, paths, volumes
 from e2e.cluster.api import Api
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
@@ -49,7 +49,7 @@ class KindCluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator."""
-        return api_server.kubectl(self.kubeconfig, *arguments, stdin=stdin)
+        return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
 
     def load_image(self, archive: Path, ref: str) -> None:
         """Load into every node, and tag with `ref` where the archive says otherwise."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import binaries, control_plane
+from e2e.cluster import binaries, component_commands
 from e2e.cluster.api import Api, wait_until
 from e2e.cluster.machine import Machine, last_words
 
@@ -30,7 +30,7 @@ def node(name: str) -> dict[str, Any]:
 
 def start(host: Machine, programs: dict[str, Path], api: Api, config: Path, count: int) -> list[str]:
     """Start scheduler and kwok on `host`, and `count` nodes; their names once all are Ready."""
-    scheduling = control_plane.scheduler(programs["kube-scheduler"], config)
+    scheduling = component_commands.scheduler(programs["kube-scheduler"], config)
     host.start("kube-scheduler", *scheduling, "--secure-port=0")
     host.start(
         "kwok",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster import control_plane
+from e2e.cluster import component_commands
 from e2e.cluster.network import CONTROL_ADDRESS, NodeAddress
 from e2e.cluster.pki import Pair
 
@@ -129,7 +129,7 @@ def proxy_command(program: Path, host: NodeHost, kubeconfig: Path) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         f"--hostname-override={host.name}",
         "--proxy-mode=iptables",
-        f"--cluster-cidr={control_plane.PODS}",
+        f"--cluster-cidr={component_commands.PODS}",
         "--healthz-bind-address=127.0.0.1:10256",
         "--metrics-bind-address=127.0.0.1:10249",
         "--conntrack-max-per-core=0",

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from e2e.cluster import machine, network
 from e2e.cluster.api import wait_until
-from e2e.cluster.api_server import free_port
+from e2e.cluster.control_plane import free_port
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
 from e2e.stores import hadoop

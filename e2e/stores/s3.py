@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import binaries, machine
-from e2e.cluster.api_server import free_port
+from e2e.cluster.control_plane import free_port
 from e2e.cluster.machine import Machine
 from e2e.stores.health import wait_healthy
 

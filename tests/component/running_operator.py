@@ -21,7 +21,7 @@ QUIET = Settings(leader_elect=False, metrics=None, health=None, progress=False)
 
 
 @asynccontextmanager
-async def operating(
+async def running_operator(
     server: ApiServer, *, token: str = "operator", lost: Callable[[], None] = lambda: None, **settings: Any
 ) -> AsyncIterator[Operator]:
     """A working operator; stopped as by SIGTERM at the end."""

@@ -11,7 +11,7 @@ import pytest
 from dtj_operator.app import manager
 from dtj_operator.app.preflight import Unprepared
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
-from tests.component.running_operator import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
 from tests.support.kubelet import Kubelet, Life
 
@@ -31,7 +31,7 @@ def running(server: ApiServer, name: str = "train") -> bool:
 
 
 async def test_a_job_gets_its_service_and_pods_and_is_running(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
     assert names(api_server) == ["train-worker-0", "train-worker-1"]
@@ -42,7 +42,7 @@ async def test_a_job_gets_its_service_and_pods_and_is_running(api_server, kubele
 
 async def test_kopf_lists_all_jobs_once_more_only_when_everything_is_known(api_server, kubelet):
     api_server.faults.add(lambda request: request.verb == "list" and request.resource == "pods", Slow(1.5))
-    async with operating(api_server):
+    async with running_operator(api_server):
         lists = api_server.log.select(lambda request: request.verb == "list" and request.resource == JOBS)
         # One to see whether the kind is known, one of the operator's own.
         assert len(lists) == 2
@@ -51,7 +51,7 @@ async def test_kopf_lists_all_jobs_once_more_only_when_everything_is_known(api_s
 
 
 async def test_a_job_needs_no_more_requests_than_promised(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job(worker=4))
         await until(lambda: running(api_server))
     writes = Counter(request.target.split("/")[0] for request in api_server.log.writes("dtj-operator/"))
@@ -61,7 +61,7 @@ async def test_a_job_needs_no_more_requests_than_promised(api_server, kubelet):
 
 
 async def test_while_nothing_changes_nothing_is_written(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         await asyncio.sleep(1.5)
@@ -72,7 +72,7 @@ async def test_while_nothing_changes_nothing_is_written(api_server, kubelet):
 
 async def test_a_pod_that_is_deleted_as_soon_as_it_is_there_was_deleted_and_is_replaced(api_server):
     # No kubelet: its pods are never bound, and gone at once. Counts of pods are not written for a second.
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: len(names(api_server)) == 2)
         api_server.delete("pods", "default", "train-worker-1")
@@ -84,7 +84,7 @@ async def test_a_pod_that_is_deleted_as_soon_as_it_is_there_was_deleted_and_is_r
 async def test_a_deadline_fires_in_time_although_requests_have_failed_before(api_server, monkeypatch):
     monkeypatch.setattr("dtj_operator.controller.workqueue.FIRST_BACKOFF_SECONDS", 60.0)  # as after many failures
     # No kubelet: nothing happens to the pods, so that only time can wake the operator.
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job(activeDeadlineSeconds=4))
         await until(lambda: len(names(api_server)) == 2)
         failing = api_server.faults.add(lambda request: request.subresource == "status", Answer(500))
@@ -96,7 +96,7 @@ async def test_a_deadline_fires_in_time_although_requests_have_failed_before(api
 
 
 async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kubelet):
-    async with operating(api_server) as operator:
+    async with running_operator(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         assert kubelet.exit("train-worker-1", 1)
@@ -108,7 +108,7 @@ async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kube
 
 
 async def test_a_name_that_is_still_held_by_the_pod_that_goes_is_not_asked_for(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         # A kubelet tells first that the container has ended, and only later that the pod has; until then a
@@ -125,7 +125,7 @@ async def test_a_name_that_is_still_held_by_the_pod_that_goes_is_not_asked_for(a
 
 async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server, kubelet):
     kubelet.script("train-worker-0", Life(exit_code=0, seconds=0.05))
-    async with operating(api_server) as operator:
+    async with running_operator(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Succeeded")[0] == "True")
         await until(lambda: names(api_server) == ["train-worker-0"])
@@ -134,7 +134,7 @@ async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server
 
 
 async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_line(api_server):
-    async with operating(api_server, workers=1) as operator:
+    async with running_operator(api_server, workers=1) as operator:
 
         async def press() -> None:
             while True:
@@ -152,7 +152,7 @@ async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_
 
 
 async def test_a_deleted_job_takes_everything_with_it(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         api_server.delete(JOBS, "default", "train")
@@ -162,7 +162,7 @@ async def test_a_deleted_job_takes_everything_with_it(api_server, kubelet):
 async def test_a_job_that_replaces_a_refused_one_at_once_is_not_told_to_wait(api_server, kubelet):
     refusal = Answer(422, "Invalid", "spec.containers: Required value")
     faulty = api_server.faults.add(lambda request: request.target.startswith("create pods"), refusal, times=None)
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Invalid")[0] == "True")
         api_server.faults.rules.remove(faulty)
@@ -173,12 +173,12 @@ async def test_a_job_that_replaces_a_refused_one_at_once_is_not_told_to_wait(api
 
 
 async def test_an_operator_that_comes_back_goes_on_where_things_are(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
     kubelet.exit("train-worker-0", 1)
     api_server.create(JOBS, job("second"))
-    async with operating(api_server) as operator:
+    async with running_operator(api_server) as operator:
         await until(lambda: running(api_server, "second"))
         await until(lambda: kubelet.incarnations("train-worker-0") == 2 and running(api_server))
         assert kubelet.incarnations("train-worker-1") == 1
@@ -187,7 +187,7 @@ async def test_an_operator_that_comes_back_goes_on_where_things_are(api_server, 
 
 async def test_a_quota_shows_on_the_job_and_heals_by_itself(api_server, kubelet):
     api_server.registry.pod_quota["default"] = 1
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Running") == ("False", "QuotaExceeded"))
         refused = [r for r in api_server.log.writes("dtj-operator/") if r.code == 403]
@@ -205,7 +205,7 @@ async def test_an_evaluator_that_is_refused_is_told_and_keeps_no_worker_waiting(
         Answer(403, "Forbidden", "violates PodSecurity"),
         times=None,
     )
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, manifest)
         await until(lambda: "violates PodSecurity" in status(api_server).get("message", "") and running(api_server))
         api_server.delete("pods", "default", "train-worker-1", grace_seconds=0)
@@ -215,7 +215,7 @@ async def test_an_evaluator_that_is_refused_is_told_and_keeps_no_worker_waiting(
 async def test_a_foreign_pod_in_a_slots_name_is_named_and_left_alone(api_server, kubelet):
     foreign = {"metadata": {"name": "train-worker-1"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     uid = api_server.create("pods", foreign)["metadata"]["uid"]
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Running") == ("False", "NameTaken"))
         api_server.log.clear()
@@ -230,7 +230,7 @@ async def test_a_foreign_pod_in_a_slots_name_is_named_and_left_alone(api_server,
 @pytest.mark.parametrize("write", range(6))
 async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fault, write):
     api_server.faults.on_write(write, fault, user_agent="dtj-operator/")
-    async with operating(api_server) as operator:
+    async with running_operator(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
         assert operator.metrics.registry.get_sample_value("dtj_pods_created_total") == 2
@@ -241,7 +241,7 @@ async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fau
 
 async def test_what_has_happened_is_told_although_the_server_stumbles_over_the_pods(api_server, kubelet):
     api_server.faults.add(lambda request: request.verb == "create" and request.resource == "pods", Answer(500))
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
     told = Counter(event["reason"] for event in api_server.list("events"))
@@ -249,7 +249,7 @@ async def test_what_has_happened_is_told_although_the_server_stumbles_over_the_p
 
 
 async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_server, kubelet):
-    async with operating(api_server, namespaces=("default",)):
+    async with running_operator(api_server, namespaces=("default",)):
         other = job("elsewhere")
         other["metadata"]["namespace"] = "kube-system"
         api_server.create(JOBS, other)
@@ -265,7 +265,7 @@ async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_un
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     for namespace in ("default", "dtj-system"):
         api_server.access.grant("ours", "operator", everything, namespace)
-    at_work = operating(api_server, token="ours", namespaces=("kube-system", "default"))
+    at_work = running_operator(api_server, token="ours", namespaces=("kube-system", "default"))
     await at_work.__aenter__()
     api_server.create(JOBS, job())
     await until(lambda: running(api_server))
@@ -278,7 +278,7 @@ async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_un
 
 async def test_where_there_are_no_rights_in_any_namespace_nothing_is_begun(api_server):
     api_server.access.grant("ours", "operator", [], "default")
-    at_work = operating(api_server, token="ours", namespaces=("kube-system", "default"))
+    at_work = running_operator(api_server, token="ours", namespaces=("kube-system", "default"))
     with pytest.raises(Unprepared, match="may not list distributedtrainingjobs in namespace kube-system"):
         await at_work.__aenter__()
 
@@ -290,7 +290,7 @@ async def test_a_job_whose_status_a_later_version_wrote_is_left_alone_and_the_lo
         later.delitem(api_server.registry.schemas, JOBS)
         api_server.create(JOBS, job())
         api_server.patch(JOBS, "default", "train", {"status": {"phase": "Queued"}}, subresource="status")
-    async with operating(api_server):
+    async with running_operator(api_server):
         said = "which this one cannot read: go back to that one"
         await until(lambda: any(said in getattr(record, "error", "") for record in caplog.records))
         api_server.create(JOBS, job("other"))
@@ -304,7 +304,7 @@ async def test_a_webhook_that_fails_is_told_on_the_job_until_it_answers_again(ap
     api_server.faults.add(
         lambda request: request.verb == "create" and request.resource == "pods", Answer(500, message=words)
     )
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Running") == ("False", "PodRefused"))
         assert words in status(api_server)["message"]
@@ -313,17 +313,17 @@ async def test_a_webhook_that_fails_is_told_on_the_job_until_it_answers_again(ap
 
 async def test_many_namespaces_leave_room_for_requests_beside_their_watches(api_server, kubelet):
     others = tuple(f"team-{number}" for number in range(39))
-    async with asyncio.timeout(30), operating(api_server, namespaces=(*others, "default")):
+    async with asyncio.timeout(30), running_operator(api_server, namespaces=(*others, "default")):
         api_server.create(JOBS, job())
         await until(lambda: running(api_server), seconds=20.0)
 
 
 async def test_the_second_of_two_operators_takes_over_when_the_first_leaves(api_server, kubelet):
-    first = operating(api_server, token="one", leader_elect=True)
+    first = running_operator(api_server, token="one", leader_elect=True)
     await first.__aenter__()
     api_server.create(JOBS, job())
     await until(lambda: running(api_server))
-    async with operating(api_server, token="two", leader_elect=True):
+    async with running_operator(api_server, token="two", leader_elect=True):
         await asyncio.sleep(0.2)
         began = asyncio.get_running_loop().time()
         await first.__aexit__(None, None, None)
@@ -334,7 +334,7 @@ async def test_the_second_of_two_operators_takes_over_when_the_first_leaves(api_
 
 
 async def test_a_change_that_the_server_cannot_see_is_reported_and_not_acted_upon(api_server, kubelet):
-    async with operating(api_server):
+    async with running_operator(api_server):
         begun = job()
         begun["spec"]["replicaSpecs"]["worker"]["template"]["metadata"] = {"fieldOfToday": 1}
         api_server.create(JOBS, begun)

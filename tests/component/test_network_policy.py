@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tests.component.running_operator import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import ApiServer
 
 
 async def test_a_policy_that_lets_in_its_own_pods_alone_stands_before_the_first_pod(api_server: ApiServer):
-    async with operating(api_server, network_policy=True):
+    async with running_operator(api_server, network_policy=True):
         api_server.create(JOBS, job())
         await until(lambda: len(api_server.list("pods")) == 2)
         made = [
@@ -27,7 +27,7 @@ async def test_a_policy_that_lets_in_its_own_pods_alone_stands_before_the_first_
 
 async def test_no_pod_is_made_where_somebody_elses_policy_has_the_name(api_server: ApiServer):
     api_server.create("networkpolicies", {"metadata": {"name": "train", "namespace": "default"}, "spec": {}})
-    async with operating(api_server, network_policy=True):
+    async with running_operator(api_server, network_policy=True):
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Running")[1] == "NameTaken")
         assert "networkpolicy train exists and belongs to nobody" in status(api_server)["message"]
@@ -35,7 +35,7 @@ async def test_no_pod_is_made_where_somebody_elses_policy_has_the_name(api_serve
 
 
 async def test_without_being_told_no_policy_is_made(api_server: ApiServer):
-    async with operating(api_server):
+    async with running_operator(api_server):
         api_server.create(JOBS, job())
         await until(lambda: len(api_server.list("pods")) == 2)
     assert api_server.list("networkpolicies") == []

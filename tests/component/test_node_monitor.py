@@ -21,7 +21,7 @@ RENEWED_EVERY = 10.0
 READ_ANEW_SECONDS = 0.2
 
 
-class World:
+class JobBuilder:
     """Nodes with leases, and what watches them from `begin` on."""
 
     def __init__(self, server: ApiServer, client: HttpClient, loop: IdleLoop) -> None:
@@ -87,14 +87,14 @@ class World:
         return (self._loop.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def in_idle_time(story: Callable[[World], Awaitable[None]]) -> Callable[[], None]:
+def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[], None]:
     """The test that tells the story."""
 
     async def told(loop: IdleLoop) -> None:
         async with ApiServer(now=loop.now) as server:
             connection = Connection(server=server.url, token=Token("operator"))
             async with HttpClient(connection, user_agent="t") as client:
-                world = World(server, client, loop)
+                world = JobBuilder(server, client, loop)
                 try:
                     await story(world)
                 finally:
@@ -109,7 +109,7 @@ def in_idle_time(story: Callable[[World], Awaitable[None]]) -> Callable[[], None
 
 
 @in_idle_time
-async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: World):
+async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: JobBuilder):
     world.node("a")
     await world.begin()
     for _ in range(6):
@@ -131,7 +131,7 @@ async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: Worl
 
 
 @in_idle_time
-async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: World):
+async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: JobBuilder):
     world.node("a")
     await world.begin()
     for _ in range(6):
@@ -143,7 +143,7 @@ async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: 
 
 
 @in_idle_time
-async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_it(world: World):
+async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_it(world: JobBuilder):
     world.node("a")
     await world.begin()
     for _ in range(5):
@@ -158,7 +158,7 @@ async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_
 
 
 @in_idle_time
-async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_next(world: World):
+async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_next(world: JobBuilder):
     world.node("a")
     await world.begin()
     for pause in (1.0, 1.0, RENEWED_EVERY, 1.0, 1.0, 1.0, RENEWED_EVERY):
@@ -168,7 +168,7 @@ async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_
 
 
 @in_idle_time
-async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_outage(world: World):
+async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_outage(world: JobBuilder):
     world.node("a")
     await world.begin()
     await asyncio.sleep(1)  # the watches are open, and stay so
@@ -185,7 +185,7 @@ async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_out
 
 
 @in_idle_time
-async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(world: World):
+async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(world: JobBuilder):
     world.node("a", renewed=-600)
     await world.begin()
     assert not await world.lost("a")
@@ -196,7 +196,7 @@ async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before
 
 
 @in_idle_time
-async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(world: World):
+async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(world: JobBuilder):
     world.node("a", renewed=-600)
     await world.begin()
     for _ in range(6):
@@ -206,7 +206,7 @@ async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(world: World):
 
 
 @in_idle_time
-async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(world: World):
+async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(world: JobBuilder):
     world.node("a", ready=False, lease=False)
     world.node("b", lease=False)
     await world.begin()
@@ -215,7 +215,7 @@ async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(world: Wo
 
 
 @in_idle_time
-async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(world: World):
+async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(world: JobBuilder):
     world.node("gone")
     await world.begin()
     world.remove("gone")
@@ -228,7 +228,7 @@ async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(wor
 
 
 @in_idle_time
-async def test_a_node_that_the_watch_has_not_told_of_is_not_a_lost_one(world: World):
+async def test_a_node_that_the_watch_has_not_told_of_is_not_a_lost_one(world: JobBuilder):
     world.node("old")
     await world.begin()
     world.stall("nodes")
@@ -239,7 +239,7 @@ async def test_a_node_that_the_watch_has_not_told_of_is_not_a_lost_one(world: Wo
 
 
 @in_idle_time
-async def test_a_watch_of_leases_that_stalls_condemns_no_node(world: World):
+async def test_a_watch_of_leases_that_stalls_condemns_no_node(world: JobBuilder):
     world.node("a")
     await world.begin()
     world.stall("leases")
@@ -250,7 +250,7 @@ async def test_a_watch_of_leases_that_stalls_condemns_no_node(world: World):
 
 
 @in_idle_time
-async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one_more_renewal(world: World):
+async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one_more_renewal(world: JobBuilder):
     for name in ("a", "b", "c", "dead"):
         world.node(name)
     await world.begin()
@@ -269,7 +269,7 @@ async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one
 
 
 @in_idle_time
-async def test_only_nodes_that_may_be_lost_are_read_and_not_for_ever(world: World):
+async def test_only_nodes_that_may_be_lost_are_read_and_not_for_ever(world: JobBuilder):
     world.node("a")
     world.node("b")
     await world.begin()
@@ -284,14 +284,14 @@ async def test_only_nodes_that_may_be_lost_are_read_and_not_for_ever(world: Worl
 
 
 @in_idle_time
-async def test_where_there_has_never_been_a_node_none_is_lost(world: World):
+async def test_where_there_has_never_been_a_node_none_is_lost(world: JobBuilder):
     await world.begin()
     assert not await world.lost("somewhere")
     await asyncio.sleep(2 * MISSING_SECONDS)
     assert not await world.lost("somewhere")
 
 
-async def begin_in_silence(world: World, *nodes: str) -> None:
+async def begin_in_silence(world: JobBuilder, *nodes: str) -> None:
     """Watch nodes of which each has been silent for long enough to be lost."""
     for name in nodes:
         world.node(name)
@@ -300,7 +300,7 @@ async def begin_in_silence(world: World, *nodes: str) -> None:
 
 
 @in_idle_time
-async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
+async def test_when_most_of_three_nodes_look_lost_none_is(world: JobBuilder):
     await begin_in_silence(world, "a", "b", "c")
     assert not await world.lost("a")
     await world.renew("b")
@@ -310,7 +310,7 @@ async def test_when_most_of_three_nodes_look_lost_none_is(world: World):
 
 
 @in_idle_time
-async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(world: World):
+async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(world: JobBuilder):
     await begin_in_silence(world, "a", "b", "c")
     assert not await world.lost("a")
     world.suspected.clear()
@@ -322,7 +322,7 @@ async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(w
 
 
 @in_idle_time
-async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(world: World):
+async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(world: JobBuilder):
     await begin_in_silence(world, "a", "b", "c", "gone")
     world.remove("gone")
     for _ in range(2):

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from dtj_operator.controller import trainer_poller
-from tests.component.running_operator import JOBS, condition, job, operating, status, until
+from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import ApiServer
 from tests.support.kubelet import Kubelet
 
@@ -68,7 +68,7 @@ def said(server: ApiServer, **more: Any) -> dict[str, Any]:
 
 
 async def test_what_the_success_pod_says_stands_in_the_status_and_is_asked_twice_a_minute_at_most(api_server, kubelet):
-    async with operating(api_server, progress=True):
+    async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())
         async with trainer(api_server, said(api_server, metrics={"accuracy": 0.9})) as asked:
             await until(lambda: bool(status(api_server).get("progress")))
@@ -81,7 +81,7 @@ async def test_what_the_success_pod_says_stands_in_the_status_and_is_asked_twice
 
 
 async def test_values_without_sense_are_left_out_and_the_others_taken(api_server, kubelet):
-    async with operating(api_server, progress=True):
+    async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())
         nonsense = {"totalSteps": 2**63, "loss": "high", "metrics": {"accuracy": 0.9, "note": None}}
         async with trainer(api_server, said(api_server, **nonsense)):
@@ -102,7 +102,7 @@ async def test_values_without_sense_are_left_out_and_the_others_taken(api_server
     ],
 )
 async def test_nonsense_is_ignored_and_asked_for_ever_less_often(api_server, kubelet, answer):
-    async with operating(api_server, progress=True):
+    async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())
         async with trainer(api_server, answer) as asked:
             await until(lambda: len(asked) == 3)
@@ -114,7 +114,7 @@ async def test_a_pod_that_answers_before_its_first_step_is_asked_once_in_a_perio
     api_server, kubelet, monkeypatch
 ):
     monkeypatch.setattr(trainer_poller, "PERIOD_SECONDS", 0.3)
-    async with operating(api_server, progress=True):
+    async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())
         async with trainer(api_server, lambda: web.json_response(said(api_server, step=None, phase="build"))) as asked:
             await until(lambda: len(asked) == 6, seconds=15)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.api_server import Plane, plane
+from e2e.cluster.control_plane import ControlPlane, start_control_plane
 from tests.support.chart import install
 
 STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
@@ -15,20 +15,20 @@ STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEn
 
 
 @pytest.fixture(scope="session")
-def api_plane() -> Iterator[Plane]:
+def control_plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver alone: no controllers, no nodes."""
-    with plane() as running:
+    with start_control_plane() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def strict_plane() -> Iterator[Plane]:
+def strict_control_plane() -> Iterator[ControlPlane]:
     """A strict API server with controllers, scheduler and fake nodes."""
-    with plane(fake_nodes=2, server_flags=(STRICT,)) as running:
+    with start_control_plane(fake_nodes=2, server_flags=(STRICT,)) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def account(strict_plane: Plane) -> Path:
+def account(strict_control_plane: ControlPlane) -> Path:
     """A kubeconfig of the operator's ServiceAccount on a cluster with the chart's definition and rights."""
-    return install(strict_plane)
+    return install(strict_control_plane)

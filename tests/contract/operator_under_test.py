@@ -16,7 +16,7 @@ from tests.support.chart import HOME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from e2e.cluster.api_server import Plane
+    from e2e.cluster.control_plane import ControlPlane
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
@@ -50,9 +50,9 @@ def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
 class Jobs:
     """The jobs of one namespace, as a user sees them."""
 
-    def __init__(self, plane: Plane, namespace: str) -> None:
-        self.namespace = plane.namespace(namespace)
-        self.api: Api = plane.api
+    def __init__(self, control_plane: ControlPlane, namespace: str) -> None:
+        self.namespace = control_plane.namespace(namespace)
+        self.api: Api = control_plane.api
         self._core = f"/api/v1/namespaces/{namespace}"
         self._jobs = f"/apis/dtj.dev/v1alpha1/namespaces/{namespace}/distributedtrainingjobs"
 

@@ -17,7 +17,7 @@ import yaml
 from dtj_operator.api.cel_rules import FIXED_RULES, PLACES
 from dtj_operator.api.crd import crd
 from e2e.cluster.api import Api, ApiError, wait_until
-from e2e.cluster.api_server import Plane
+from e2e.cluster.control_plane import ControlPlane
 from tests.support.apiserver import ApiServer
 from tests.support.apiserver.thread import in_a_thread
 
@@ -36,10 +36,10 @@ def api_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 
 
 @pytest.fixture(scope="module")
-def real_api(api_plane: Plane) -> Api:
+def real_api(control_plane: ControlPlane) -> Api:
     """The real API server with our definition in it."""
-    server = api_plane.api
-    api_plane.namespace(NAMESPACE)
+    server = control_plane.api
+    control_plane.namespace(NAMESPACE)
     definition = crd()
     server.create(DEFINITIONS, definition)
     path = f"{DEFINITIONS}/{definition['metadata']['name']}"
@@ -471,9 +471,9 @@ def test_the_status_that_the_operator_writes_is_kept_whole(api: Api):
 
 
 @pytest.mark.contract
-def test_every_field_is_explained(api_plane: Plane, real_api: Api):
+def test_every_field_is_explained(control_plane: ControlPlane, real_api: Api):
     real_api.get("/openapi/v3")
-    explained = api_plane.kubectl("explain", "dtj.spec.failurePolicy.backoff")
+    explained = control_plane.kubectl("explain", "dtj.spec.failurePolicy.backoff")
     assert "Seconds before the first charged restart" in explained
     assert "<no description>" not in explained
 

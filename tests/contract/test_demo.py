@@ -11,7 +11,7 @@ import pytest
 from e2e import chart
 from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import binaries, volumes
-from e2e.cluster.api_server import plane
+from e2e.cluster.control_plane import start_control_plane
 from e2e.cluster.existing import ExistingCluster
 from e2e.demo import demo_steps
 from e2e.failure import Failure
@@ -26,7 +26,7 @@ IMAGE = "team/dtj-operator:1"
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ExistingCluster]:
     """With the operator as getting-started installs it; of the controllers the one that lets go of claims."""
-    with plane() as running:
+    with start_control_plane() as running:
         running.start_controllers("persistentvolumeclaim-protection-controller")
         found = ExistingCluster("theirs", running.kubeconfig)
         install(found)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from e2e.cluster.api_server import Plane
     from e2e.cluster.audit import Request
+    from e2e.cluster.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
 
@@ -31,29 +31,33 @@ BLOCKING = ("", "update", "distributedtrainingjobs/finalizers")
 """A right that no request shows."""
 
 
-def requests(server: Plane, mark: int) -> list[Request]:
+def requests(server: ControlPlane, mark: int) -> list[Request]:
     return [request for request in server.audit.since(mark) if request.user == USER]
 
 
-def test_a_whole_life_needs_every_right_of_the_rendered_role_and_no_other(strict_plane: Plane, account: Path):
-    jobs = Jobs(strict_plane, "life")
-    mark = strict_plane.audit.mark()
-    with _silent_node(strict_plane), operator(account):
+def test_a_whole_life_needs_every_right_of_the_rendered_role_and_no_other(
+    strict_control_plane: ControlPlane, account: Path
+):
+    jobs = Jobs(strict_control_plane, "life")
+    mark = strict_control_plane.audit.mark()
+    with _silent_node(strict_control_plane), operator(account):
         _train(jobs)
         _meet_foreign_objects(jobs)
-        _change_under_the_operators_hands(jobs, strict_plane, mark)
-    made = requests(strict_plane, mark)
+        _change_under_the_operators_hands(jobs, strict_control_plane, mark)
+    made = requests(strict_control_plane, mark)
     assert [request for request in made if request.code == 403] == []
     unused = {right for right in operator_rights() if not any(_uses(request, *right) for request in made)}
     assert unused == {BLOCKING}  # no request of its own: what the pods above needed, see the next test
 
 
-def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finalizers(strict_plane: Plane, account: Path):
-    jobs = Jobs(strict_plane, "blocking")
+def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finalizers(
+    strict_control_plane: ControlPlane, account: Path
+):
+    jobs = Jobs(strict_control_plane, "blocking")
     jobs.create("train", suspend=True)
-    poor = Api(strict_plane.service_account("blocking", "poor"))
-    strict_plane.kubectl("create", "role", "poor", "-n", "blocking", "--verb=create", "--resource=pods")
-    strict_plane.kubectl(
+    poor = Api(strict_control_plane.service_account("blocking", "poor"))
+    strict_control_plane.kubectl("create", "role", "poor", "-n", "blocking", "--verb=create", "--resource=pods")
+    strict_control_plane.kubectl(
         "create", "rolebinding", "poor", "-n", "blocking", "--role=poor", "--serviceaccount=blocking:poor"
     )
     pod = build_pod(Job.parse(jobs.get("train")), "worker", 0, 0)
@@ -63,7 +67,7 @@ def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finaliz
 
 
 @contextmanager
-def _silent_node(server: Plane) -> Iterator[None]:
+def _silent_node(server: ControlPlane) -> Iterator[None]:
     """A node that has given no sign of life for long: the operator reads it anew before it is lost."""
     silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     node = {"metadata": {"name": "silent"}, "status": {"conditions": [silent]}}
@@ -105,7 +109,7 @@ def _meet_foreign_objects(jobs: Jobs) -> None:
     jobs.until(lambda: jobs.holds("taken", "Running"), "a job that starts when its name is free")
 
 
-def _change_under_the_operators_hands(jobs: Jobs, server: Plane, mark: int) -> None:
+def _change_under_the_operators_hands(jobs: Jobs, server: ControlPlane, mark: int) -> None:
     """Write the job so often that a status write of the operator meets a newer version."""
     numbers = itertools.count()
 
@@ -127,23 +131,25 @@ def _uses(request: Request, namespace: str, verb: str, resource: str) -> bool:
     return request.verb == verb and asked == resource and namespace in {"", request.namespace}
 
 
-def test_the_standby_takes_over_within_three_seconds_and_nothing_is_written_twice(strict_plane: Plane, account: Path):
-    jobs = Jobs(strict_plane, "handover")
-    mark = strict_plane.audit.mark()
+def test_the_standby_takes_over_within_three_seconds_and_nothing_is_written_twice(
+    strict_control_plane: ControlPlane, account: Path
+):
+    jobs = Jobs(strict_control_plane, "handover")
+    mark = strict_control_plane.audit.mark()
     with operator(account) as leader:
         jobs.create("before")
         jobs.until(lambda: len(jobs.pods()) == 2, "a job with its pods")
         with operator(account):
             lease = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/dtj-operator"
-            first = strict_plane.api.get(lease)["spec"]["holderIdentity"]
-            jobs.until(lambda: _standing_by(strict_plane, mark), "a standby that looks at the lease")
+            first = strict_control_plane.api.get(lease)["spec"]["holderIdentity"]
+            jobs.until(lambda: _standing_by(strict_control_plane, mark), "a standby that looks at the lease")
             for number in range(5):
                 jobs.create(f"amid-{number}")
             leader.send_signal(signal.SIGTERM)
             began = time.monotonic()
             jobs.create("after")
             jobs.until(
-                lambda: strict_plane.api.get(lease)["spec"]["holderIdentity"] not in {"", first},
+                lambda: strict_control_plane.api.get(lease)["spec"]["holderIdentity"] not in {"", first},
                 "a standby that leads",
             )
             jobs.until(
@@ -152,7 +158,7 @@ def test_the_standby_takes_over_within_three_seconds_and_nothing_is_written_twic
             seconds = time.monotonic() - began
             jobs.until(lambda: all(jobs.holds(name, "Running") for name in jobs.names()), "jobs that all run")
     assert seconds < 3.0
-    made = [one for one in requests(strict_plane, mark) if one.namespace == jobs.namespace]
+    made = [one for one in requests(strict_control_plane, mark) if one.namespace == jobs.namespace]
     creations = Counter((one.resource, one.name, one.code) for one in made if one.verb == "create")
     assert {code for _, _, code in creations} == {201}
     assert len([one for one in creations if one[0] == "pods"]) == 14
@@ -162,7 +168,7 @@ def test_the_standby_takes_over_within_three_seconds_and_nothing_is_written_twic
         assert told["Created"] == told["Started"] == 1
 
 
-def _standing_by(server: Plane, mark: int) -> bool:
+def _standing_by(server: ControlPlane, mark: int) -> bool:
     looks = [
         one for one in requests(server, mark) if (one.verb, one.resource, one.name) == ("get", "leases", "dtj-operator")
     ]

@@ -14,7 +14,7 @@ from tests.contract.operator_under_test import Jobs, operator
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from e2e.cluster.api_server import Plane
+    from e2e.cluster.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
 
@@ -30,9 +30,9 @@ def shown(command: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def kubectl(strict_plane: Plane, account: Path) -> Iterator[Any]:
+def kubectl(strict_control_plane: ControlPlane, account: Path) -> Iterator[Any]:
     """kubectl beside the job of the page: two workers, one of which has failed once."""
-    jobs = Jobs(strict_plane, NAMESPACE)
+    jobs = Jobs(strict_control_plane, NAMESPACE)
     with operator(account):
         jobs.create("cifar10", scheduler="none", checkpoint={"directory": "/checkpoints"})
         jobs.until(lambda: len(jobs.pods()) == 2, "two pods")
@@ -47,7 +47,7 @@ def kubectl(strict_plane: Plane, account: Path) -> Iterator[Any]:
             lambda: jobs.status("cifar10")["restarts"]["total"] == 1 and jobs.holds("cifar10", "Running"), "recovery"
         )
         jobs.until(lambda: len(jobs.events("cifar10")) == 5, "five events")
-        yield lambda command: strict_plane.kubectl("-n", NAMESPACE, *command.split())
+        yield lambda command: strict_control_plane.kubectl("-n", NAMESPACE, *command.split())
 
 
 def test_the_list_has_the_columns_of_the_contract(kubectl: Any):

@@ -1,4 +1,4 @@
-"""What killed operators leave behind is swept up within the test that killed them."""
+"""What killed operators leave behind is collect_garbage up within the test that killed them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from e2e.cluster.api_server import plane
-from tests.faults.fault_cluster import IN_PROCESS, Stage, on_plane
+from e2e.cluster.control_plane import start_control_plane
+from tests.faults.fault_cluster import IN_PROCESS, Backend, on_real_cluster
 from tests.faults.invariants import Tracebacks
 from tests.support.realserver import prepare
 
@@ -30,15 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(autouse=True)
-def swept() -> Iterator[None]:
-    """Nothing is left for the collector to find in a later test."""
+def collect_garbage() -> Iterator[None]:
+    """Collect now, so that nothing is left to warn about in a later test."""
     yield
     gc.collect()
 
 
 @pytest.fixture
 def tracebacks() -> Iterator[Tracebacks]:
-    """What the operators of a test have logged that is never expected."""
+    """Collect the exceptions that the operators of a test log."""
     found = Tracebacks()
     logger = logging.getLogger("dtj_operator")
     logger.addHandler(found)
@@ -47,18 +47,18 @@ def tracebacks() -> Iterator[Tracebacks]:
 
 
 @pytest.fixture(scope="session")
-def real() -> Iterator[Stage]:
-    """A real API server with garbage collection, on which many worlds go on at the same time."""
-    with plane() as running:
-        yield on_plane(prepare(running))
+def real() -> Iterator[Backend]:
+    """Start a real API server with garbage collection, which many fault clusters share."""
+    with start_control_plane() as running:
+        yield on_real_cluster(prepare(running))
 
 
 @pytest.fixture(
     params=[pytest.param("in process", marks=pytest.mark.faults), pytest.param("real", marks=pytest.mark.contract)]
 )
-def stage(request: pytest.FixtureRequest) -> Stage:
-    """Each API server in turn."""
+def backend(request: pytest.FixtureRequest) -> Backend:
+    """Return each backend, one after the other."""
     if request.param == "in process":
         return IN_PROCESS
-    found: Stage = request.getfixturevalue("real")
+    found: Backend = request.getfixturevalue("real")
     return found

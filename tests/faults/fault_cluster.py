@@ -1,4 +1,4 @@
-"""One small cluster with an operator in it, in fast time, on the API server in this process or on a real one."""
+"""A small cluster with an operator in it, in accelerated time, on the API server in this process or on a real one."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ if TYPE_CHECKING:
     from dtj_operator.app.settings import Settings
     from tests.support.apiserver import Object
     from tests.support.apiserver.log import Request
-    from tests.support.realserver import Ground
+    from tests.support.realserver import RealCluster
 
 SWITCH_SECONDS: Final = 0.0005
-"""A dozen threads share one interpreter lock; with Python's own 5 ms the server would wait its turn for too long."""
+"""A dozen threads share one interpreter lock; with Python's default of 5 ms the server would wait too long for it."""
 WATCHED: Final = ("distributedtrainingjobs", "pods", "services")
 STALE_REVISIONS: Final = 6
 STALE_SECONDS: Final = 4.0
-"""World seconds that a stale or broken view lasts."""
+"""Seconds of cluster time that a stale or broken view lasts."""
 JOB: Final = "train"
 POLL_SECONDS: Final = 0.01
 QUIET_SECONDS: Final = 2.5
-"""World seconds without any write after which nothing more is expected."""
+"""Seconds of cluster time without any write after which nothing more is expected."""
 QUIET_LIMIT: Final = 8
-"""So many times that long a world may write on after its end state: the last events, retries of a refusal."""
+"""How many such periods may contain writes after the end state: the last events, retries of a refused write."""
 PATIENCE_SECONDS: Final = 480.0
-"""World seconds: how long it may take to reach what it was told to."""
+"""Seconds of cluster time that anything waited for may take."""
 
 
 class NotReached(Exception):  # noqa: N818 - a finding, not a mistake of this program
-    """What was waited for did not come; the message says what, and how things stand."""
+    """A wait that timed out; the message says for what, and describes the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Where worlds are made."""
+class Backend:
+    """The kind of API server that fault clusters run on."""
 
     name: str
     server: Callable[[FastClock], ApiServer | RealServer]
-    """A new one, not started."""
+    """Makes a new one, not started."""
     speed: float
-    """Seconds of the world in a real second."""
+    """Seconds of cluster time in a real second."""
     at_once: int
-    """Worlds that run at the same time: most of a run is waiting."""
+    """Clusters that run at the same time: most of a run is waiting."""
 
 
-IN_PROCESS: Final = Stage("in process", lambda clock: ApiServer(now=clock.now), speed=12.0, at_once=6)
+IN_PROCESS: Final = Backend("in process", lambda clock: ApiServer(now=clock.now), speed=12.0, at_once=6)
 
 
-def on_plane(ground: Ground) -> Stage:
-    """On a real API server, which takes its time."""
-    return Stage("real", lambda clock: RealServer(ground, now=clock.now), speed=6.0, at_once=8)
+def on_real_cluster(cluster: RealCluster) -> Backend:
+    """Return the backend of a real API server, which is slower."""
+    return Backend("real", lambda clock: RealServer(cluster, now=clock.now), speed=6.0, at_once=8)
 
 
-class World:
-    """API server, kubelet, clock and operators; leaves nothing behind."""
+class FaultCluster:
+    """An API server, a kubelet, a clock and operators; leaves nothing behind."""
 
-    def __init__(self, stage: Stage) -> None:
-        """Nothing runs before it is entered."""
-        self.clock = FastClock(stage.speed)
-        self.server = stage.server(self.clock)
+    def __init__(self, backend: Backend) -> None:
+        """Prepare; nothing runs before the cluster is entered."""
+        self.clock = FastClock(backend.speed)
+        self.server = backend.server(self.clock)
         self.kubelet = Kubelet(self.server)
         self.operators: list[OperatorProcess] = []
         self._stack = contextlib.AsyncExitStack()
@@ -107,13 +107,13 @@ class World:
         self.start_operator()
 
     def lag(self) -> None:
-        """For some seconds watches tell nothing new; the last writes are not told either."""
+        """Stop all watches for some seconds; the last writes are not shown either."""
         for plural in WATCHED:
             self.server.freeze(plural, back=STALE_REVISIONS)
         self._later(STALE_SECONDS, self._catch_up)
 
     def crash_and_lag(self) -> None:
-        """Crash; what the new operator watches tells nothing new for some seconds."""
+        """Crash; the new operator's watches stand still for some seconds."""
         self.lag()
         self.crash()
 
@@ -136,7 +136,7 @@ class World:
         asyncio.get_running_loop().call_later(seconds / self.clock.speed, act)
 
     def writes(self) -> list[Request]:
-        """The operators' writes so far, elections left out."""
+        """Return the operators' writes so far, without those to leases."""
         return self.server.log.writes(USER_AGENT)
 
     # the job -----------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class World:
         return (found or {}).get("status") or {}
 
     def holds(self, condition: str) -> bool:
-        """Whether a condition of the job is True, and the status speaks of the present spec."""
+        """Tell whether a condition of the job is True and the status is about the current spec."""
         found = self.job
         if found is None or self.status.get("observedGeneration") != found["metadata"]["generation"]:
             return False
@@ -179,7 +179,7 @@ class World:
         self.server.patch("distributedtrainingjobs", self.namespace, JOB, patch)
 
     async def touch(self) -> None:
-        """Change the job, and take the change back: only its resourceVersion is another then."""
+        """Change the job and revert the change: only its resourceVersion differs afterwards."""
         if self.job is not None:
             self.change({"metadata": {"annotations": {"touched": "now"}}})
             self.change({"metadata": {"annotations": None}})
@@ -190,13 +190,13 @@ class World:
         self.server.delete("distributedtrainingjobs", self.namespace, JOB)
 
     def delete_pod(self, name: str, *, grace_seconds: int | None = None) -> None:
-        """Delete a pod by hand."""
+        """Delete a pod as a user would."""
         self.server.delete("pods", self.namespace, name, grace_seconds=grace_seconds)
 
-    # waiting -----------------------------------------------------------------------------
+    # waits -------------------------------------------------------------------------------
 
     async def until(self, reached: Callable[[], bool], what: str) -> None:
-        """Wait until what has been done is done, and then until something holds; raises NotReached."""
+        """Wait until all requests are done, then until `reached` holds; raises NotReached."""
         await self.server.settled()
         gives_up = self.clock.elapsed() + PATIENCE_SECONDS
         while not reached():
@@ -205,7 +205,7 @@ class World:
             await asyncio.sleep(POLL_SECONDS)
 
     async def until_settled_as(self, state: Callable[[], bool], what: str) -> None:
-        """As `until`, for what depends on the stored objects alone: looks again only when something was stored."""
+        """Do as `until`, for conditions on stored objects alone: checks again only when something was stored."""
         seen = -1
         answer = False
 
@@ -218,14 +218,14 @@ class World:
         await self.until(reached, what)
 
     async def pass_time(self, seconds: float) -> None:
-        """Let so many seconds of the world go by."""
+        """Let so many seconds of cluster time pass."""
         await self.server.settled()
         ends = self.clock.elapsed() + seconds
         while (left := ends - self.clock.elapsed()) > 0:  # noqa: ASYNC110 - time may stand still meanwhile
             await asyncio.sleep(left / self.clock.speed)
 
     async def quiet(self) -> None:
-        """Wait until nothing has been written for a while; raises NotReached if that never comes."""
+        """Wait until nothing has been written for a while; raises NotReached if that never happens."""
         for _ in range(QUIET_LIMIT):
             seen = len(self.writes())
             await self.pass_time(QUIET_SECONDS)
@@ -234,7 +234,7 @@ class World:
         raise NotReached(f"a time without writes was not reached; {self.describe()}")
 
     def describe(self) -> str:
-        """How things stand, in one line."""
+        """Describe job, pods and last writes in one line."""
         pods = ", ".join(
             f"{pod['metadata']['name']} {pod['status'].get('phase')}"
             f"{' (deleting)' if pod['metadata'].get('deletionTimestamp') else ''}"

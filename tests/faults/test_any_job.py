@@ -12,12 +12,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dtj_operator.kube import merge_patch
-from tests.faults.fault_cluster import IN_PROCESS, World
-from tests.faults.invariants import Tracebacks, Watchman, difference
+from tests.faults.fault_cluster import IN_PROCESS, FaultCluster
+from tests.faults.invariant_monitor import InvariantMonitor
+from tests.faults.invariants import Tracebacks, difference
 from tests.faults.workloads import training_job
-from tests.support import job_builder as pure
+from tests.support import job_builder
 from tests.support.specs import accepted_jobs, endless
-from tests.support.truth import children, truthful
+from tests.support.status_checks import check_status, children
 
 if TYPE_CHECKING:
     from tests.support.apiserver import Object
@@ -50,25 +51,25 @@ def lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 async def test_jobs_of_nonsense_are_survived_and_told_truly_and_disturb_nobody(
     tracebacks: Tracebacks, made: list[Object], code: int
 ):
-    async with World(IN_PROCESS) as world:
-        watchman = Watchman(world)
-        operator = world.start_operator()
+    async with FaultCluster(IN_PROCESS) as cluster:
+        monitor = InvariantMonitor(cluster)
+        operator = cluster.start_operator()
         await operator.ready()
-        world.apply(training_job(worker=1))
+        cluster.apply(training_job(worker=1))
         for number, one in enumerate(made):
-            create(world, number, one["spec"])
-        await truth(world, len(made))
+            create(cluster, number, one["spec"])
+        await wait_and_check(cluster, len(made))
         for number in range(len(made)):
-            for pod in list(family(world, number).pods)[:1]:
-                world.kubelet.exit(pod, code)
-        await truth(world, len(made))
-        written = len(world.writes())
-        await world.pass_time(10)
-        assert len(world.writes()) - written <= len(made) * SPARE_WRITES, "a hot loop"
-        assert world.holds("Running"), "the job of good sense among them"
-        assert world.status["restarts"]["total"] == 0
-        assert (operator.error, tracebacks.of(world)) == (None, [])
-        assert watchman.double_pods + watchman.charges_taken_back == []
+            for pod in list(stored_job(cluster, number).pods)[:1]:
+                cluster.kubelet.exit(pod, code)
+        await wait_and_check(cluster, len(made))
+        written = len(cluster.writes())
+        await cluster.pass_time(10)
+        assert len(cluster.writes()) - written <= len(made) * SPARE_WRITES, "a hot loop"
+        assert cluster.holds("Running"), "the job of good sense among them"
+        assert cluster.status["restarts"]["total"] == 0
+        assert (operator.error, tracebacks.of(cluster)) == (None, [])
+        assert monitor.double_pods + monitor.decreased_counts == []
 
 
 @pytest.mark.faults
@@ -77,27 +78,27 @@ async def test_jobs_of_nonsense_are_survived_and_told_truly_and_disturb_nobody(
 async def test_an_edit_that_is_taken_back_brings_the_same_children(
     tracebacks: Tracebacks, made: list[tuple[Object, Object]]
 ):
-    began = [sensible(first) for first, _ in made]
-    edited = [sensible(second) for _, second in made]
-    async with World(IN_PROCESS) as world:
-        operator = world.start_operator()
+    began = [without_limits(first) for first, _ in made]
+    edited = [without_limits(second) for _, second in made]
+    async with FaultCluster(IN_PROCESS) as cluster:
+        operator = cluster.start_operator()
         await operator.ready()
         for number, spec in enumerate(began):
-            create(world, number, spec)
-        await truth(world, len(made))
-        before = [children(family(world, number)) for number in range(len(made))]
+            create(cluster, number, spec)
+        await wait_and_check(cluster, len(made))
+        before = [children(stored_job(cluster, number)) for number in range(len(made))]
         for specs in (stopped(began), edited, stopped(edited), began):
             for number, spec in enumerate(specs):
-                replace(world, number, spec)
-            await truth(world, len(made))
-        assert difference(before, [children(family(world, number)) for number in range(len(made))]) == []
-        assert (operator.error, tracebacks.of(world)) == (None, [])
+                replace(cluster, number, spec)
+            await wait_and_check(cluster, len(made))
+        assert difference(before, [children(stored_job(cluster, number)) for number in range(len(made))]) == []
+        assert (operator.error, tracebacks.of(cluster)) == (None, [])
 
 
-def sensible(job: Object) -> Object:
+def without_limits(job: Object) -> Object:
     """The spec without an end and with pods that no server refuses: which peers of a refused one exist is chance."""
     spec = endless(job)
-    roles = {role: wanted | {"template": pure.template()} for role, wanted in spec["replicaSpecs"].items()}
+    roles = {role: wanted | {"template": job_builder.template()} for role, wanted in spec["replicaSpecs"].items()}
     return spec | {"mainContainer": "", "replicaSpecs": roles}
 
 
@@ -105,40 +106,42 @@ def stopped(specs: list[Object]) -> list[Object]:
     return [spec | {"suspend": True} for spec in specs]
 
 
-def create(world: World, number: int, spec: Object) -> None:
-    world.apply({"metadata": {"name": f"odd-{number}"}, "spec": spec})
+def create(cluster: FaultCluster, number: int, spec: Object) -> None:
+    cluster.apply({"metadata": {"name": f"odd-{number}"}, "spec": spec})
 
 
-def replace(world: World, number: int, spec: Object) -> None:
+def replace(cluster: FaultCluster, number: int, spec: Object) -> None:
     """Put another spec in place of the job's."""
-    old = world.server.get(KIND, world.namespace, f"odd-{number}") or {"spec": {}}
+    old = cluster.server.get(KIND, cluster.namespace, f"odd-{number}") or {"spec": {}}
     patch = merge_patch.difference(old["spec"], spec)
-    world.server.patch(KIND, world.namespace, f"odd-{number}", {"spec": patch})
+    cluster.server.patch(KIND, cluster.namespace, f"odd-{number}", {"spec": patch})
 
 
-async def truth(world: World, jobs: int) -> None:
+async def wait_and_check(cluster: FaultCluster, jobs: int) -> None:
     """Wait until every job has been looked at as it is now, and nothing more is done; all is true then."""
-    await world.until_settled_as(
-        lambda: all(looked_at(family(world, number)) for number in range(jobs)), "a look at every job as it is now"
+    await cluster.until_settled_as(
+        lambda: all(observed(stored_job(cluster, number)) for number in range(jobs)), "a look at every job as it is now"
     )
-    await world.quiet()
+    await cluster.quiet()
     for number in range(jobs):
-        truthful(family(world, number))
+        check_status(stored_job(cluster, number))
 
 
-def looked_at(one: pure.World) -> bool:
+def observed(one: job_builder.JobBuilder) -> bool:
     told = one.raw.get("status", {}).get("observedGeneration")
     return one.job_deleted or one.raw["spec"]["managedBy"] == "elsewhere" or told == one.raw["metadata"]["generation"]
 
 
-def family(world: World, number: int) -> pure.World:
-    """A job and its children as they are stored, for the oracles."""
+def stored_job(cluster: FaultCluster, number: int) -> job_builder.JobBuilder:
+    """Return a job and the objects it owns as they are stored, for `check_status`."""
     name = f"odd-{number}"
-    job = world.server.get(KIND, world.namespace, name)
+    job = cluster.server.get(KIND, cluster.namespace, name)
     pods = {
         pod["metadata"]["name"]: pod
-        for pod in world.pods()
+        for pod in cluster.pods()
         if (pod["metadata"].get("labels") or {}).get("dtj.dev/job-name") == name
     }
-    service = world.server.get("services", world.namespace, name)
-    return pure.World(raw=job or {"spec": {"managedBy": ""}}, pods=pods, service=service, job_deleted=job is None)
+    service = cluster.server.get("services", cluster.namespace, name)
+    return job_builder.JobBuilder(
+        raw=job or {"spec": {"managedBy": ""}}, pods=pods, service=service, job_deleted=job is None
+    )

@@ -1,4 +1,4 @@
-"""What is told of a server's commits is not what order they were told in."""
+"""The invariant monitor accepts the commits of two kinds in any order."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from tests.faults.invariants import Watchman
+from tests.faults.invariant_monitor import InvariantMonitor
 from tests.support.apiserver.kinds import JOBS, PODS
 from tests.support.realserver.mirror import Mirror
 
 if TYPE_CHECKING:
-    from tests.faults.fault_cluster import World
+    from tests.faults.fault_cluster import FaultCluster
 
 JOB = {"name": "train", "namespace": "here", "uid": "u1"}
 LABELS = {"job-name": "train", "job-uid": "u1", "role": "worker", "index": "0", "attempt": "1"}
 
 
 class Server(Mirror):
-    """Tells what it is made to tell."""
+    """A server whose watch events the tests make."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,19 +46,23 @@ def server() -> Server:
 
 
 @pytest.fixture
-def watchman(server: Server) -> Watchman:
-    watchman = Watchman(cast("World", SimpleNamespace(server=server)))
+def monitor(server: Server) -> InvariantMonitor:
+    monitor = InvariantMonitor(cast("FaultCluster", SimpleNamespace(server=server)))
     server.job(1, attempt=0)
-    return watchman
+    return monitor
 
 
-def test_a_pod_whose_attempt_stood_in_status_is_right_though_that_is_told_later(server: Server, watchman: Watchman):
+def test_a_pod_whose_attempt_stood_in_status_is_right_though_that_is_told_later(
+    server: Server, monitor: InvariantMonitor
+):
     server.pod(3)
     server.job(2, attempt=1)
-    assert watchman.complaints == []
+    assert monitor.violations == []
 
 
-def test_a_pod_whose_attempt_stands_in_status_only_afterwards_is_a_broken_law(server: Server, watchman: Watchman):
+def test_a_pod_whose_attempt_stands_in_status_only_afterwards_is_a_broken_law(
+    server: Server, monitor: InvariantMonitor
+):
     server.pod(2)
     server.job(3, attempt=1)
-    assert watchman.complaints == ["train-worker-0 was created at attempt 1 before that stood in status"]
+    assert monitor.violations == ["train-worker-0 was created at attempt 1 before that stood in status"]

@@ -1,4 +1,4 @@
-"""What happens to a job in each story, told through the API alone, so that it can be told under any fault."""
+"""Workloads: what happens to a job, done through the API alone, so that it can happen under any fault."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from tests.faults.fault_cluster import JOB
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tests.faults.fault_cluster import World
+    from tests.faults.fault_cluster import FaultCluster
     from tests.support.apiserver import Object
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One story."""
+    """One job and what happens to it."""
 
     name: str
     job: Object
-    drive: Callable[[World], Awaitable[None]]
-    """Ends when the story has come to its end state for the first time."""
+    drive: Callable[[FaultCluster], Awaitable[None]]
+    """Returns when the end state is reached for the first time."""
 
 
 def training_job(*, strategy: str = "MultiWorkerMirrored", max_restarts: int = 3, **replicas: int) -> Object:
-    """A job with these numbers of replicas, an image without supervisor, and short waits."""
+    """Return a job with these numbers of replicas, an image without supervisor, and short waits."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "trainer:1"}]}}
     return {
         "metadata": {"name": JOB},
@@ -40,82 +40,84 @@ def training_job(*, strategy: str = "MultiWorkerMirrored", max_restarts: int = 3
     }
 
 
-async def _running(world: World) -> None:
-    await world.until(lambda: world.holds("Running"), "a running job")
+async def _running(cluster: FaultCluster) -> None:
+    await cluster.until(lambda: cluster.holds("Running"), "a running job")
 
 
-async def _recovered(world: World, *, attempt: int) -> None:
+async def _recovered(cluster: FaultCluster, *, attempt: int) -> None:
     def reached() -> bool:
-        incident = world.status.get("lastIncident") or {}
+        incident = cluster.status.get("lastIncident") or {}
         return (
-            world.holds("Running") and world.status.get("attempt", 0) >= attempt and bool(incident.get("recoveredAt"))
+            cluster.holds("Running")
+            and cluster.status.get("attempt", 0) >= attempt
+            and bool(incident.get("recoveredAt"))
         )
 
-    await world.until(reached, f"a recovered job at attempt {attempt}")
+    await cluster.until(reached, f"a recovered job at attempt {attempt}")
 
 
-async def _worker_fails(world: World) -> None:
-    await _running(world)
-    await world.until(lambda: world.kubelet.exit("train-worker-1", 1, message="boom"), "worker 1 to fail")
-    await _recovered(world, attempt=_attempts(world) + 1)
+async def _worker_fails(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    await cluster.until(lambda: cluster.kubelet.exit("train-worker-1", 1, message="boom"), "worker 1 to fail")
+    await _recovered(cluster, attempt=_attempts(cluster) + 1)
 
 
-async def _worker_fails_too_often(world: World) -> None:
-    await _running(world)
-    await world.until(lambda: world.kubelet.exit("train-worker-1", 1, message="boom"), "worker 1 to fail")
-    await _recovered(world, attempt=_attempts(world) + 1)
-    await world.until(lambda: world.kubelet.exit("train-worker-0", 1, message="boom"), "worker 0 to fail")
-    await world.until(lambda: world.holds("Failed"), "a failed job")
+async def _worker_fails_too_often(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    await cluster.until(lambda: cluster.kubelet.exit("train-worker-1", 1, message="boom"), "worker 1 to fail")
+    await _recovered(cluster, attempt=_attempts(cluster) + 1)
+    await cluster.until(lambda: cluster.kubelet.exit("train-worker-0", 1, message="boom"), "worker 0 to fail")
+    await cluster.until(lambda: cluster.holds("Failed"), "a failed job")
 
 
-async def _pod_deleted(world: World) -> None:
-    await _running(world)
-    attempt = _attempts(world) + 1
+async def _pod_deleted(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    attempt = _attempts(cluster) + 1
     # The kubelet waits with its confirmation until an operator has seen the deletion; see test_unobserved.
-    world.kubelet.halted = True
-    world.delete_pod("train-worker-1")
-    await world.until(lambda: world.status.get("lastIncident") is not None, "an incident")
-    world.kubelet.resume()
-    await _recovered(world, attempt=attempt)
+    cluster.kubelet.halted = True
+    cluster.delete_pod("train-worker-1")
+    await cluster.until(lambda: cluster.status.get("lastIncident") is not None, "an incident")
+    cluster.kubelet.resume()
+    await _recovered(cluster, attempt=attempt)
 
 
-async def _suspend_and_resume(world: World) -> None:
-    await _running(world)
-    world.change({"spec": {"suspend": True}})
-    await world.until(lambda: world.holds("Suspended") and not world.pods(), "a suspended job without pods")
-    world.change({"spec": {"suspend": False}})
-    await _running(world)
+async def _suspend_and_resume(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    cluster.change({"spec": {"suspend": True}})
+    await cluster.until(lambda: cluster.holds("Suspended") and not cluster.pods(), "a suspended job without pods")
+    cluster.change({"spec": {"suspend": False}})
+    await _running(cluster)
 
 
-async def _scale(world: World) -> None:
-    await _running(world)
-    world.change({"spec": {"replicaSpecs": {"worker": {"replicas": 3}}}})
-    await world.until(lambda: world.holds("Running") and len(world.pods()) == 3, "a running job of three workers")
+async def _scale(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    cluster.change({"spec": {"replicaSpecs": {"worker": {"replicas": 3}}}})
+    await cluster.until(lambda: cluster.holds("Running") and len(cluster.pods()) == 3, "a running job of three workers")
 
 
-async def _recreate(world: World) -> None:
-    await _running(world)
-    world.delete_job()
-    world.apply(RECREATED.job)
-    await _running(world)
+async def _recreate(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    cluster.delete_job()
+    cluster.apply(RECREATED.job)
+    await _running(cluster)
 
 
-async def _lose_ps(world: World) -> None:
-    await _running(world)
-    await world.until(lambda: world.kubelet.exit("train-ps-0", 137), "the ps to die")
-    await _recovered(world, attempt=_attempts(world) + 1)
+async def _lose_ps(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    await cluster.until(lambda: cluster.kubelet.exit("train-ps-0", 137), "the ps to die")
+    await _recovered(cluster, attempt=_attempts(cluster) + 1)
 
 
-async def _complete(world: World) -> None:
-    await _running(world)
-    await world.until(lambda: world.kubelet.exit("train-worker-1", 0), "worker 1 to end")
-    await world.until(lambda: world.status.get("completed") == {"worker": [1]}, "worker 1 to be noted as completed")
-    await world.until(lambda: world.kubelet.exit("train-worker-0", 0), "worker 0 to end")
-    await world.until(lambda: world.holds("Succeeded"), "a succeeded job")
+async def _complete(cluster: FaultCluster) -> None:
+    await _running(cluster)
+    await cluster.until(lambda: cluster.kubelet.exit("train-worker-1", 0), "worker 1 to end")
+    await cluster.until(lambda: cluster.status.get("completed") == {"worker": [1]}, "worker 1 to be noted as completed")
+    await cluster.until(lambda: cluster.kubelet.exit("train-worker-0", 0), "worker 0 to end")
+    await cluster.until(lambda: cluster.holds("Succeeded"), "a succeeded job")
 
 
-def _attempts(world: World) -> int:
-    return int(world.status.get("attempt", 0))
+def _attempts(cluster: FaultCluster) -> int:
+    return int(cluster.status.get("attempt", 0))
 
 
 CREATED_ROLES: Final = Workload(

@@ -11,7 +11,7 @@ import yaml
 from e2e.cluster import binaries
 
 if TYPE_CHECKING:
-    from e2e.cluster.api_server import Plane
+    from e2e.cluster.control_plane import ControlPlane
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "dtj-operator"
 HOME: Final = "dtj-system"
@@ -27,13 +27,13 @@ def rendered() -> list[dict[str, Any]]:
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
-def install(plane: Plane) -> Path:
+def install(control_plane: ControlPlane) -> Path:
     """The rendered definition and rights; a kubeconfig of the operator's ServiceAccount."""
-    account = plane.service_account(HOME, ACCOUNT)
+    account = control_plane.service_account(HOME, ACCOUNT)
     kinds = (*RIGHTS, "CustomResourceDefinition")
     documents = [document for document in rendered() if document["kind"] in kinds]
-    plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
+    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
+    control_plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
     return account
 
 

@@ -186,7 +186,7 @@ class Outcome:
 
 
 @dataclass
-class World:
+class JobBuilder:
     """One job, its pods and its service, at one time."""
 
     raw: dict[str, Any]
@@ -399,13 +399,13 @@ class World:
             status["containerStatuses"] = [container, change["beside"]]
 
 
-def job(name: str = "train", /, **replicas: Any) -> World:
+def job(name: str = "train", /, **replicas: Any) -> JobBuilder:
     """A job: `job(worker=2, ps=1)`, or `job(worker={"replicas": 2, "restartPolicy": "Never"})`."""
     specs = {}
     for role, wanted in replicas.items():
         given = wanted if isinstance(wanted, dict) else {"replicas": wanted}
         specs[str(Role(role))] = {"template": template(), **given}
-    return World(
+    return JobBuilder(
         {
             "apiVersion": "dtj.dev/v1alpha1",
             "kind": "DistributedTrainingJob",
@@ -421,7 +421,7 @@ def job(name: str = "train", /, **replicas: Any) -> World:
     )
 
 
-def attempts(world: World) -> dict[str, str]:
+def attempts(world: JobBuilder) -> dict[str, str]:
     """Of each pod, by name, as its label says."""
     return {name: pod["metadata"]["labels"]["dtj.dev/attempt"] for name, pod in world.pods.items()}
 
@@ -431,7 +431,7 @@ def worker(policy: str = "OnFailure", replicas: int = 2) -> dict[str, object]:
     return {"replicas": replicas, "restartPolicy": policy}
 
 
-def recovered(world: World) -> World:
+def recovered(world: JobBuilder) -> JobBuilder:
     """Let the incident run its course: waits end, new pods become Ready."""
     for _ in range(3):
         world.reap().settle().each(ready()).settle()

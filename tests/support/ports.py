@@ -10,7 +10,7 @@ import os
 import random
 from typing import Final
 
-from e2e.cluster.api_server import is_free
+from e2e.cluster.control_plane import is_free
 
 PROCESSES: Final = 8
 """Of pytest at once; each has ports of its own."""

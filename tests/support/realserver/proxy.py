@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.apiserver import Commit
     from tests.support.apiserver.kinds import Kind
     from tests.support.apiserver.log import Request
-    from tests.support.realserver.real_cluster import Ground
+    from tests.support.realserver.real_cluster import RealCluster
 
 PASSED_ON: Final = ("Accept", "Content-Type", "User-Agent")
 PASSED_BACK: Final = ("Content-Type", "Retry-After")
@@ -48,7 +48,7 @@ class _Stream:
 class Proxy:
     """The handlers."""
 
-    ground: Ground
+    cluster: RealCluster
     upstream: aiohttp.ClientSession
     namespace: str
     door: Door = field(default_factory=Door)
@@ -129,24 +129,24 @@ class Proxy:
         """Discovery and reviews of rights: each question goes through once."""
         content = await request.read()
         question = (request.method, request.raw_path, content)
-        if question in self.ground.answers:
-            status, body, headers = self.ground.answers[question]
+        if question in self.cluster.answers:
+            status, body, headers = self.cluster.answers[question]
             return web.Response(body=body, status=status, headers=headers)
         found = await self._pass_on(request, self._url(request), content)
         if found.status < ERRORS_FROM:
             assert isinstance(found.body, bytes)
-            self.ground.answers[question] = (found.status, found.body, dict(found.headers))
+            self.cluster.answers[question] = (found.status, found.body, dict(found.headers))
         return found
 
     def _url(self, request: web.Request, target: Target | None = None) -> URL:
         path = request.raw_path
         if target is not None and target.kind.namespaced and not target.namespace:
             path = path.replace(f"{target.kind.root}/", f"{target.kind.root}/namespaces/{self.namespace}/", 1)
-        return URL(self.ground.operator.server + path, encoded=True)
+        return URL(self.cluster.operator.server + path, encoded=True)
 
     def _headers(self, request: web.Request) -> dict[str, str]:
         passed = {name: request.headers[name] for name in PASSED_ON if name in request.headers}
-        return {**passed, "Authorization": f"Bearer {self.ground.operator.token.current()}"}
+        return {**passed, "Authorization": f"Bearer {self.cluster.operator.token.current()}"}
 
     async def _pass_on(self, request: web.Request, url: URL, content: bytes) -> web.Response:
         try:

@@ -1,4 +1,4 @@
-"""What a plane needs before operators can work on it, and what its clients need to know."""
+"""A real control plane, prepared so that operators can work on it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from dtj_operator.kube.rest_config import from_kubeconfig
-from e2e.cluster.api_server import GARBAGE_COLLECTOR
+from e2e.cluster.control_plane import GARBAGE_COLLECTOR
 from tests.support.chart import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dtj_operator.kube.rest_config import Connection
-    from e2e.cluster.api_server import Plane
+    from e2e.cluster.control_plane import ControlPlane
     from tests.support.apiserver import Object
 
 Question = tuple[str, str, bytes]
@@ -28,41 +28,43 @@ NODES: Final = ("node-a", "node-b")
 
 
 @dataclass(frozen=True)
-class Ground:
-    """A plane that is ready."""
+class RealCluster:
+    """A prepared control plane, and what its clients need to know."""
 
     admin: Connection
     operator: Connection
     """The operator's ServiceAccount, with the rights that the chart renders and no others."""
     nodes: tuple[Object, ...]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    """For names of namespaces."""
+    """Numbers for names of namespaces."""
     answers: dict[Question, Answer] = field(default_factory=dict)
-    """What the server has said about its kinds and about rights: nobody changes either."""
+    """Cached answers about kinds and access reviews, which do not change."""
 
     @cached_property
     def admin_tls(self) -> ssl.SSLContext:
-        """The administrator's certificate."""
+        """TLS with the administrator's certificate."""
         return _tls(self.admin)
 
     @cached_property
     def operator_tls(self) -> ssl.SSLContext:
-        """The server's authority alone: the operator shows a token."""
+        """TLS with the server's authority alone: the operator shows a token."""
         return _tls(self.operator)
 
 
-def prepare(plane: Plane) -> Ground:
-    """Install our kind and the operator's rights; start garbage collection; register nodes that have no leases."""
-    account = install(plane)
-    plane.start_controllers(GARBAGE_COLLECTOR)
+def prepare(control_plane: ControlPlane) -> RealCluster:
+    """Install the CRD and the operator's roles, start garbage collection, and register nodes without leases."""
+    account = install(control_plane)
+    control_plane.start_controllers(GARBAGE_COLLECTOR)
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     for node in NODES:
-        plane.api.create("/api/v1/nodes", {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}})
-        plane.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}})
-    return Ground(
-        admin=from_kubeconfig(str(plane.kubeconfig)),
+        control_plane.api.create(
+            "/api/v1/nodes", {"metadata": {"name": node, "labels": {"kubernetes.io/hostname": node}}}
+        )
+        control_plane.api.patch(f"/api/v1/nodes/{node}/status", {"status": {"conditions": [ready]}})
+    return RealCluster(
+        admin=from_kubeconfig(str(control_plane.kubeconfig)),
         operator=from_kubeconfig(str(account)),
-        nodes=tuple(plane.api.get("/api/v1/nodes")["items"]),
+        nodes=tuple(control_plane.api.get("/api/v1/nodes")["items"]),
     )
 
 

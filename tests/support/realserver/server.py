@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tests.support.apiserver import Commit
     from tests.support.apiserver.faults import Faults
     from tests.support.apiserver.log import Log
-    from tests.support.realserver.real_cluster import Ground
+    from tests.support.realserver.real_cluster import RealCluster
 
 QUOTAS: Final = Kind("", "v1", "resourcequotas", "ResourceQuota", subresources=("status",))
 QUOTA: Final = "pods"
@@ -63,14 +63,14 @@ def _utc_now() -> datetime:
 class RealServer:
     """One namespace of a real API server."""
 
-    def __init__(self, ground: Ground, *, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, cluster: RealCluster, *, now: Callable[[], datetime] = _utc_now) -> None:
         """`now`: the time of the nodes; the server has its own."""
-        self.namespace = f"world-{next(ground.numbers)}"
+        self.namespace = f"fault-{next(cluster.numbers)}"
         self.url = ""
         self.now = now
-        self._ground = ground
+        self._cluster = cluster
         self._mirror = Mirror()
-        self._mirror.seed(NODES, ground.nodes)
+        self._mirror.seed(NODES, cluster.nodes)
         self._acts: asyncio.Queue[_Act] = asyncio.Queue()
         self._stack = AsyncExitStack()
         self._errors: list[BaseException] = []
@@ -79,9 +79,9 @@ class RealServer:
 
     async def __aenter__(self) -> Self:
         """Make the namespace, follow it, open the proxy."""
-        self._admin = await self._session(self._ground.admin_tls)
-        upstream = await self._session(self._ground.operator_tls)
-        self._proxy = Proxy(self._ground, upstream, self.namespace)
+        self._admin = await self._session(self._cluster.admin_tls)
+        upstream = await self._session(self._cluster.operator_tls)
+        self._proxy = Proxy(self._cluster, upstream, self.namespace)
         namespace = {"metadata": {"name": self.namespace}}
         await self._ask(_Act("POST", NAMESPACES, "/api/v1/namespaces", namespace, late=frozenset()))
         for kind in MIRRORED:
@@ -99,7 +99,7 @@ class RealServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop. What is in the namespace stays; the plane is thrown away as a whole."""
+        """Stop. What is in the namespace stays; the control plane is thrown away as a whole."""
         await self._stack.aclose()
 
     async def _session(self, tls: ssl.SSLContext) -> aiohttp.ClientSession:
@@ -249,7 +249,7 @@ class RealServer:
 
     async def _ask(self, act: _Act) -> Object:
         """The answer; empty when it comes too late."""
-        url, headers = self._ground.admin.server + act.path, {"Content-Type": act.content_type}
+        url, headers = self._cluster.admin.server + act.path, {"Content-Type": act.content_type}
         async with self._admin.request(act.method, url, data=json.dumps(act.body), headers=headers) as said:
             text = await said.text()
         if act.late and (said.status in act.late or ANOTHER_INCARNATION in text):
@@ -260,7 +260,7 @@ class RealServer:
 
     async def _follow(self, kind: Kind) -> None:
         """Tell the mirror of every commit, from an empty namespace on."""
-        url = f"{self._ground.admin.server}{self._path(kind, self.namespace)}"
+        url = f"{self._cluster.admin.server}{self._path(kind, self.namespace)}"
         query = {"watch": "true", "timeoutSeconds": "3000"}
         while True:
             async with self._admin.get(url, params=query, timeout=WITHOUT_LIMIT) as stream:

@@ -17,9 +17,9 @@ import pytest
 from dtj_operator.api.crd import crd
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.reconcile.state.plan import DeletePod
-from tests.support.job_builder import Change, World, done, failed, job, ready
+from tests.support.job_builder import Change, JobBuilder, done, failed, job, ready
 
-Look = Callable[[World], Any]
+Look = Callable[[JobBuilder], Any]
 TEMPLATE: Final = "replicaSpecs.*.template"
 SPEC: Final = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 
@@ -32,7 +32,7 @@ class Row:
     look: Look
     seen: dict[Any, Any]
     """What is seen for each value."""
-    world: Callable[[], World] = lambda: job(worker=2)
+    world: Callable[[], JobBuilder] = lambda: job(worker=2)
     among: dict[str, Any] | None = None
     """Other fields, which give this one something to do."""
 
@@ -43,7 +43,7 @@ class Row:
 # The world in which one looks
 
 
-def worlds(row: Row, value: Any) -> World:
+def worlds(row: Row, value: Any) -> JobBuilder:
     world = row.world()
     for field, given in ((row.among or {}) | {row.field: value}).items():
         put(world.raw["spec"], field.split("."), given)
@@ -67,14 +67,14 @@ def put(where: Any, path: list[str], value: Any) -> None:
 # Where to look
 
 
-def pods(world: World) -> list[str]:
+def pods(world: JobBuilder) -> list[str]:
     return sorted(world.settle().pods)
 
 
 def environment(variable: str, key: str) -> Look:
     """One key of a variable of the first worker that holds JSON, `a.b` for the key of a key."""
 
-    def look(world: World) -> Any:
+    def look(world: JobBuilder) -> Any:
         found = json.loads(variables(world.settle(), "train-worker-0")[variable])
         for part in key.split("."):
             found = found[part]
@@ -91,22 +91,22 @@ def checkpoint(key: str) -> Look:
     return environment("DTJ_CHECKPOINT", key)
 
 
-def variables(world: World, pod: str, container: int = 0) -> dict[str, str]:
+def variables(world: JobBuilder, pod: str, container: int = 0) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in world.pods[pod]["spec"]["containers"][container].get("env", ())}
 
 
-def who_has_tf_config(world: World) -> list[str]:
+def who_has_tf_config(world: JobBuilder) -> list[str]:
     pod = world.settle().pods["train-worker-0"]
     everyone = enumerate(pod["spec"]["containers"])
     return [one["name"] for at, one in everyone if "TF_CONFIG" in variables(world, "train-worker-0", at)]
 
 
-def address(world: World) -> str:
+def address(world: JobBuilder) -> str:
     cluster = environment("TF_CONFIG", "cluster.worker")(world)
     return str(cluster[0])
 
 
-def claim(world: World) -> list[str]:
+def claim(world: JobBuilder) -> list[str]:
     volumes = world.settle().pods["train-worker-0"]["spec"].get("volumes", [])
     return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes]
 
@@ -114,7 +114,7 @@ def claim(world: World) -> list[str]:
 def after(change: Change, role: str = "worker", index: int = 1, *, seconds: float = 0) -> Look:
     """Phase of a running job, and the reason if it failed, some time after that happened to a pod."""
 
-    def look(world: World) -> str:
+    def look(world: JobBuilder) -> str:
         world.running().pod(role, index, change).settle().later(seconds).settle()
         return str(world.status.failed_reason or world.status.phase)
 
@@ -124,7 +124,7 @@ def after(change: Change, role: str = "worker", index: int = 1, *, seconds: floa
 def replaced_after(change: Change) -> Look:
     """The pods that go when that happened to worker 1, and how much of the budget is used then."""
 
-    def look(world: World) -> tuple[list[str], int]:
+    def look(world: JobBuilder) -> tuple[list[str], int]:
         world.running().pod("worker", 1, change).settle().later(1)
         outcome = world.decide()
         gone = [action.name for action in outcome.plan.actions if isinstance(action, DeletePod)]
@@ -134,7 +134,7 @@ def replaced_after(change: Change) -> Look:
 
 
 def message_after(change: Change) -> Look:
-    def look(world: World) -> str:
+    def look(world: JobBuilder) -> str:
         return world.running().pod("worker", 1, change).settle().later(1).settle().status.message
 
     return look
@@ -143,11 +143,11 @@ def message_after(change: Change) -> Look:
 def waits(failures: int, *, running_between: float = 0) -> Look:
     """Seconds from the last of so many failures of worker 1 to its new pod."""
 
-    def fail(world: World) -> float:
+    def fail(world: JobBuilder) -> float:
         world.pod("worker", 1, failed(1))
         return until(world, lambda: world.act().creates != [])
 
-    def look(world: World) -> float:
+    def look(world: JobBuilder) -> float:
         world.running()
         for _ in range(failures - 1):
             fail(world)
@@ -157,7 +157,7 @@ def waits(failures: int, *, running_between: float = 0) -> Look:
     return look
 
 
-def until(world: World, reached: Callable[[], bool]) -> float:
+def until(world: JobBuilder, reached: Callable[[], bool]) -> float:
     """Go from one time at which something is due to the next; the seconds until something is so."""
     began = world.now
     for _ in range(20):
@@ -169,10 +169,10 @@ def until(world: World, reached: Callable[[], bool]) -> float:
     raise AssertionError(f"never: {world.status.message}")
 
 
-def seconds_to_end(begin: Callable[[World], World]) -> Look:
+def seconds_to_end(begin: Callable[[JobBuilder], JobBuilder]) -> Look:
     """Seconds until the job has failed by itself, or None when nothing is due."""
 
-    def look(world: World) -> tuple[float, str] | None:
+    def look(world: JobBuilder) -> tuple[float, str] | None:
         begin(world)
         if world.decide().plan.next_check is None:
             return None
@@ -181,24 +181,24 @@ def seconds_to_end(begin: Callable[[World], World]) -> Look:
     return look
 
 
-def seconds_to_removal(world: World) -> float | None:
+def seconds_to_removal(world: JobBuilder) -> float | None:
     world.running().pod("worker", 0, done()).settle().reap().settle()
     if world.decide().plan.next_check is None:
         return None
     return until(world, lambda: world.settle().job_deleted)
 
 
-def left_after_success(world: World) -> list[str]:
+def left_after_success(world: JobBuilder) -> list[str]:
     world.running().pod("worker", 0, done()).settle().reap().settle()
     return [*sorted(world.pods), *(["service"] if world.service else [])]
 
 
-def evaluator_after_success(world: World) -> bool:
+def evaluator_after_success(world: JobBuilder) -> bool:
     world.running().pod("worker", 0, done()).settle().reap().settle()
     return "train-evaluator-0" in world.pods
 
 
-def seconds_to_given_up(world: World) -> float:
+def seconds_to_given_up(world: JobBuilder) -> float:
     silent = {
         "type": "Ready",
         "status": "False",
@@ -219,11 +219,11 @@ BY_RULE: Final = "FailedByRule"
 BACKOFF: Final = "failurePolicy.backoff"
 
 
-def three_roles() -> World:
+def three_roles() -> JobBuilder:
     return job(chief=1, worker=2, ps=1)
 
 
-def one_worker_and_evaluator() -> World:
+def one_worker_and_evaluator() -> JobBuilder:
     return job(worker=1, evaluator=1)
 
 
@@ -341,12 +341,12 @@ ROWS: Final = (
     Row("managedBy", pods, {"": TWO, "dtj.dev/operator": TWO, "somebody/else": []}),
     Row(
         "activeDeadlineSeconds",
-        seconds_to_end(World.running),
+        seconds_to_end(JobBuilder.running),
         {None: None, 90: (90, "DeadlineExceeded")},
     ),
     Row(
         "startDeadlineSeconds",
-        seconds_to_end(World.settle),
+        seconds_to_end(JobBuilder.settle),
         {None: None, 20: (20, "StartDeadlineExceeded")},
     ),
     Row("ttlSecondsAfterFinished", seconds_to_removal, {None: None, 40: 40}),

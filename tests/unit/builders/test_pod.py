@@ -12,10 +12,10 @@ from dtj_operator.builders.environment import names
 from dtj_operator.builders.pod import build_pod, overridden
 from dtj_operator.builders.service import build_service
 from dtj_operator.builders.strategy_choice import choose_strategy
-from tests.support.job_builder import UID, World, job, template
+from tests.support.job_builder import UID, JobBuilder, job, template
 
 
-def pod(world: World, role: str = "worker", index: int = 0, attempt: int = 3) -> dict[str, Any]:
+def pod(world: JobBuilder, role: str = "worker", index: int = 0, attempt: int = 3) -> dict[str, Any]:
     return build_pod(world.job, role, index, attempt)
 
 
@@ -221,7 +221,7 @@ def test_one_headless_service_publishes_peers_before_they_are_ready():
         (job(worker=2).spec(strategy={"type": "None"}), "None", "set in spec.strategy.type"),
     ],
 )
-def test_auto_chooses_by_roles_pods_and_gpus_and_says_why(world: World, chosen: str, reason: str):
+def test_auto_chooses_by_roles_pods_and_gpus_and_says_why(world: JobBuilder, chosen: str, reason: str):
     choice = choose_strategy(world.job.spec)
     assert (choice.type, choice.reason) == (chosen, reason)
 

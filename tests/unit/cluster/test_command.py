@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from e2e.cluster import __main__ as command
-from e2e.cluster import api_server, binaries, images, parallel_build
+from e2e.cluster import binaries, control_plane, images, parallel_build
 
 
 def test_every_program_that_is_named_is_built_also_behind_kubectl(monkeypatch: pytest.MonkeyPatch):
@@ -49,6 +49,6 @@ def test_kubectl_keeps_what_it_knows_of_a_server_apart_from_what_it_knew_of_its_
     program.write_text('#!/bin/sh\necho "$KUBECACHEDIR"\n')
     program.chmod(0o755)
     monkeypatch.setattr(binaries, "path", lambda name: tmp_path / name)
-    assert api_server.kubectl(tmp_path / "kubeconfig", "get", "pods", cache=tmp_path / "known").strip() == str(
+    assert control_plane.kubectl(tmp_path / "kubeconfig", "get", "pods", cache=tmp_path / "known").strip() == str(
         tmp_path / "known"
     )

@@ -11,9 +11,9 @@ from typing import Any
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.job_builder import World, failed, ready
+from tests.support.job_builder import JobBuilder, failed, ready
 from tests.support.specs import accepted_jobs, endless
-from tests.support.truth import children, truthful
+from tests.support.status_checks import check_status, children
 
 BOUNDED = settings(
     max_examples=40,
@@ -27,14 +27,14 @@ BOUNDED = settings(
 @BOUNDED
 @given(raw=accepted_jobs(), code=st.sampled_from([0, 1, 42, 137, 143]))
 def test_a_job_of_nonsense_is_survived_and_its_status_stays_true(raw: dict[str, Any], code: int):
-    world = World(raw)
-    truthful(world.settle())
-    truthful(world.each(ready()).settle())
+    world = JobBuilder(raw)
+    check_status(world.settle())
+    check_status(world.each(ready()).settle())
     for pod in list(world.pods.values())[:1]:
         labels = pod["metadata"]["labels"]
         world.pod(labels["dtj.dev/role"], int(labels["dtj.dev/index"]), failed(code))
-    truthful(world.settle())
-    truthful(world.later(400).settle().reap().settle())
+    check_status(world.settle())
+    check_status(world.later(400).settle().reap().settle())
 
 
 @BOUNDED
@@ -43,7 +43,7 @@ def test_a_spec_that_was_edited_while_suspended_and_is_put_back_brings_the_same_
     first: dict[str, Any], second: dict[str, Any]
 ):
     began, edited = endless(first), endless(second)
-    world = World(first)
+    world = JobBuilder(first)
     with_first = children(put(world, began))
     put(world, began | {"suspend": True})
     put(world, edited)
@@ -58,7 +58,7 @@ def test_a_size_that_was_changed_while_the_job_runs_and_is_put_back_brings_the_s
 ):
     spec = endless(raw)
     assume("worker" in spec["replicaSpecs"])
-    world = World(raw)
+    world = JobBuilder(raw)
     before = children(put(world, spec))
     other = copy.deepcopy(spec)
     other["replicaSpecs"]["worker"]["replicas"] = size
@@ -66,7 +66,7 @@ def test_a_size_that_was_changed_while_the_job_runs_and_is_put_back_brings_the_s
     assert children(put(world, spec)) == before
 
 
-def put(world: World, spec: dict[str, Any]) -> World:
+def put(world: JobBuilder, spec: dict[str, Any]) -> JobBuilder:
     """Replace the spec; kubelets follow."""
     world.raw["spec"] = copy.deepcopy(spec)
     world.raw["metadata"]["generation"] += 1

@@ -16,7 +16,7 @@ from dtj_operator.reconcile.state.progress import read_progress
 from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (
     Change,
-    World,
+    JobBuilder,
     done,
     evicted,
     failed,
@@ -328,7 +328,7 @@ def test_always_counts_what_the_kubelet_restarts_and_acts_upon_nothing():
     assert world.status.restarts.charged == 1
 
 
-def last_of(world: World) -> LastIncident:
+def last_of(world: JobBuilder) -> LastIncident:
     assert world.status.last_incident is not None
     return world.status.last_incident
 

@@ -12,7 +12,7 @@ from dtj_operator.api.enums import Role
 from dtj_operator.reconcile.state.plan import CreatePod, DeletePod
 from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (
-    World,
+    JobBuilder,
     done,
     evicted,
     failed,
@@ -65,7 +65,7 @@ RULES = st.lists(
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> World:
+def jobs(draw: st.DrawFn) -> JobBuilder:
     replicas: dict[str, Any] = {
         "worker": {"replicas": draw(st.integers(0, 3)), "restartPolicy": draw(POLICIES)},
     }
@@ -103,10 +103,10 @@ def jobs(draw: st.DrawFn) -> World:
 class AnyWorld(RuleBasedStateMachine):
     """A job, and everything that can happen to it, in any order."""
 
-    world: World
+    world: JobBuilder
 
     @initialize(world=jobs())
-    def begin(self, world: World) -> None:
+    def begin(self, world: JobBuilder) -> None:
         self.world = world
         self.counts = (0, 0, 0)
         self.done: set[tuple[str, int]] = set()
@@ -237,7 +237,7 @@ TestAnyWorld.settings = settings(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(world=jobs(), changes=st.lists(st.tuples(st.integers(0, 9), CHANGES), max_size=6))
-def test_a_decision_carried_out_leaves_nothing_to_do(world: World, changes: list[tuple[int, dict[str, Any]]]):
+def test_a_decision_carried_out_leaves_nothing_to_do(world: JobBuilder, changes: list[tuple[int, dict[str, Any]]]):
     world.settle()
     for place, change in changes:
         pods = sorted(world.pods)

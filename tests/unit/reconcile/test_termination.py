@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.job_builder import (
     IMAGE,
-    World,
+    JobBuilder,
     attempts,
     done,
     failed,
@@ -62,7 +62,7 @@ def on_exit_codes(operator: str, *codes: int) -> dict[str, Any]:
     return {"restartPolicy": "Never", "restartPolicyRules": [rule]}
 
 
-def with_own(**own: Any) -> World:
+def with_own(**own: Any) -> JobBuilder:
     main = {"name": "tensorflow", "image": IMAGE, **own}
     return job(worker={"replicas": 2, "template": template(containers=[main])}).running()
 

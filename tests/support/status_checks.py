@@ -6,10 +6,10 @@ import copy
 from typing import Any
 
 from dtj_operator.api.enums import ConditionType, Phase, Reason, Role
-from tests.support.job_builder import World
+from tests.support.job_builder import JobBuilder
 
 
-def truthful(world: World) -> None:
+def check_status(world: JobBuilder) -> None:
     """What status says is so."""
     if world.raw["spec"]["managedBy"] == "elsewhere":
         assert "status" not in world.raw
@@ -50,7 +50,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     )
 
 
-def children(world: World) -> dict[str, Any]:
+def children(world: JobBuilder) -> dict[str, Any]:
     """Pods and service without what is new in each incarnation."""
     found = {name: _lasting(pod) for name, pod in world.pods.items()}
     return found | ({"service": _lasting(world.service)} if world.service else {})
