@@ -112,7 +112,7 @@ def workers(count: int, folder: Path, command: Sequence[str], **checkpoint: Any)
         for index, address in enumerate(addresses):
             environment = {
                 **clean,
-                "PYTHONPATH": str(ROOT / "trainer-image"),
+                "PYTHONPATH": os.pathsep.join(str(ROOT / root) for root in ("client", "trainer-image")),
                 "TF_CPP_MIN_LOG_LEVEL": "2",
                 "CUDA_VISIBLE_DEVICES": "-1",
                 "DTJ_UID": "uid-1",

@@ -61,7 +61,7 @@ SOURCES = (
     Source(
         "dtj-trainer",
         "trainer-image/Dockerfile",
-        ("requirements/trainer.txt", "trainer-image/dtj_trainer", "examples"),
+        ("requirements/trainer.txt", "client/dtj", "trainer-image/dtj_trainer", "examples"),
     ),
 )
 

@@ -1,8 +1,4 @@
-"""Training under every tf.distribute strategy with one loop.
-
-    import dtj_trainer as dtj
-    dtj.init()
-    dtj.fit(model, dataset, epochs=3)
+"""Training under every tf.distribute strategy with one loop; programs use its public face, the package `dtj`.
 
 Importing this imports no TensorFlow: the supervisor lives in the same package.
 """

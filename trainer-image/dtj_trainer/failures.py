@@ -32,6 +32,7 @@ _NOISE = re.compile(
     r"|defined at )"
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_LIBRARIES = ("/client/dtj/", "/dtj_trainer/", "/lib/python", "/site-packages/")  # ours in a checkout, and all others
 _KERAS_ARGUMENTS = "\nArguments received by "
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 
@@ -129,8 +130,7 @@ def _chain(exc: BaseException) -> list[BaseException]:
 def _place(exc: BaseException) -> str:
     """File and line of the program that raised, leaving out the libraries below it."""
     frames = traceback.extract_tb(exc.__traceback__)
-    own = [f for f in frames if "/site-packages/" not in f.filename and "/dtj_trainer/" not in f.filename]
-    own = [f for f in own if not f.filename.startswith("<") and "/lib/python" not in f.filename]
+    own = [f for f in frames if not f.filename.startswith("<") and not any(part in f.filename for part in _LIBRARIES)]
     if not own:
         return ""
     return f" ({own[-1].filename.rsplit('/', 1)[-1]}, line {own[-1].lineno})"

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from tests.support import source_roots
+
 pytestmark = pytest.mark.trainer
 
 PROGRAMS = Path(__file__).parent / "programs"
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("mapping", [(), ("map",)], ids=["plain", "mapped"])
@@ -39,7 +40,7 @@ def test_reading_holds_a_few_blocks_of_a_large_file_and_none_once_its_iterator_i
 
 def said(program: str, *arguments: object) -> str:
     """What a program writes that ends by itself."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "trainer-image"), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    environment = os.environ | {"PYTHONPATH": source_roots.TRAINER, "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [sys.executable, str(PROGRAMS / program), *map(str, arguments)]
     ended = subprocess.run(command, env=environment, check=False, timeout=60, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr[-2000:]

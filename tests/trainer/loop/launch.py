@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.support import source_roots
 from tests.support.ports import free_ports
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -67,7 +68,7 @@ class Nursery:
             [sys.executable, str(Path(__file__).parent / "forks.py")],
             env={
                 **inherited,
-                "PYTHONPATH": str(ROOT / "trainer-image"),
+                "PYTHONPATH": source_roots.TRAINER,
                 "TF_CPP_MIN_LOG_LEVEL": "2",
                 "CUDA_VISIBLE_DEVICES": "-1",
             },

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
+from tests.support import source_roots
 from tests.support.ports import free_port
 from tests.trainer.loop.launch import Born, nursery
 
-ROOT = Path(__file__).parents[3] / "trainer-image"
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 90.0
 
@@ -139,7 +139,7 @@ class Launcher:
             ["--port", str(port), *arguments],
             {
                 **clean,
-                "PYTHONPATH": str(ROOT),
+                "PYTHONPATH": source_roots.TRAINER,
                 "TF_CPP_MIN_LOG_LEVEL": "2",
                 "CUDA_VISIBLE_DEVICES": "-1",
                 "DTJ_TERMINATION_LOG": str(folder / "termination"),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.supervisor.conftest import ROOT, Launcher, Pod, until
+from tests.support import source_roots
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
 
 pytestmark = pytest.mark.trainer
 
@@ -39,7 +40,7 @@ def test_a_killed_worker_is_restarted_in_place_and_all_train_again(launch: Launc
 
 
 def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(launch_anew: Launcher, keras_2: Path):
-    importing = {"PYTHONPATH": f"{ROOT}{os.pathsep}{keras_2}"}
+    importing = {"PYTHONPATH": f"{source_roots.TRAINER}{os.pathsep}{keras_2}"}
     pods = launch_anew.cluster("keras_2.py", "20", environments=dict.fromkeys(range(2), importing))
     trains(pods, 1)
     os.kill(pods[1].child(), signal.SIGKILL)
@@ -167,8 +168,8 @@ def test_another_tensorflow_on_a_peer_ends_all(launch_anew: Launcher, tmp_path: 
         folder = other / f"{name}-2.20.0.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 2.20.0\n")
-    root = str(Path(__file__).parents[3] / "trainer-image")
-    pods = launch_anew.cluster("tutorial.py", "1", environments={1: {"PYTHONPATH": f"{root}:{other}"}})
+    importing = {"PYTHONPATH": f"{source_roots.TRAINER}{os.pathsep}{other}"}
+    pods = launch_anew.cluster("tutorial.py", "1", environments={1: importing})
     assert [pod.wait() for pod in pods] == [1, 1]
     assert {str(pod.termination()["class"]) for pod in pods} == {"preflight-failed"}
     assert "2.20.0" in pods[0].last_line

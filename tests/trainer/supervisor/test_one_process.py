@@ -10,7 +10,8 @@ import pytest
 
 from dtj_trainer.cluster import accelerators
 from dtj_trainer.supervisor.nursery import is_dead
-from tests.trainer.supervisor.conftest import ROOT, Launcher, until
+from tests.support import source_roots
+from tests.trainer.supervisor.conftest import Launcher, until
 
 pytestmark = pytest.mark.trainer
 
@@ -278,7 +279,7 @@ def test_a_sigterm_while_the_supervisor_is_still_being_imported_is_heeded(launch
         "            os.kill(os.getpid(), signal.SIGTERM)\n"
         "sys.meta_path.insert(0, Finder())\n"
     )
-    pod = launch.start("reporter.py", "1", environment={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"})
+    pod = launch.start("reporter.py", "1", environment={"PYTHONPATH": f"{source_roots.TRAINER}{os.pathsep}{tmp_path}"})
     assert pod.wait() == 143
     assert pod.said == []
     assert pod.termination()["class"] == "preempted"
@@ -353,7 +354,7 @@ def test_a_zygote_that_dies_when_it_is_to_fork_does_not_leave_the_pod_waiting(la
         "        os.kill(os.getpid(), 9)\n"
         "os.register_at_fork(before=die)\n"
     )
-    pod = launch.start("reporter.py", "3", environment={"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"})
+    pod = launch.start("reporter.py", "3", environment={"PYTHONPATH": f"{source_roots.TRAINER}{os.pathsep}{tmp_path}"})
     assert pod.wait() == 0, pod.log
     assert (tmp_path / "mark").exists()
     assert pod.termination()["restarts"] == 1

@@ -239,3 +239,12 @@ def test_the_images_user_may_read_what_comes_from_a_checkout_of_any_umask(docker
     opened = " ".join(re.findall(r"^RUN chmod -R a\+rX (.+?)(?: \\)?$", text, re.MULTILINE)).split()
     assert copied
     assert set(copied) == set(opened)
+
+
+@pytest.mark.parametrize("source", images.SOURCES, ids=lambda source: source.name)
+def test_what_a_dockerfile_copies_reaches_the_builder_and_decides_on_the_images_name(source):
+    root = Path(__file__).resolve().parents[3]
+    copied = re.findall(r"^COPY (\S+) \S+$", (root / source.dockerfile).read_text(), re.MULTILINE)
+    passed = re.findall(r"^!(\S+)$", (root / ".dockerignore").read_text(), re.MULTILINE)
+    assert {name.replace("${REQUIREMENTS}", "trainer.txt") for name in copied} == set(source.inputs)
+    assert all((root / name).exists() and {name, name.partition("/")[0]} & set(passed) for name in source.inputs)

@@ -30,7 +30,7 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("root", ["operator", "trainer-image"])
+@pytest.mark.parametrize("root", ["client", "operator", "trainer-image"])
 def test_a_source_root_is_no_package_for_it_would_shadow_the_standard_library(root):
     assert not (ROOT / root / "__init__.py").exists()
 
@@ -102,7 +102,7 @@ def test_make_help_lists_every_target():
     assert targets == ["help", *quick, *slow]
 
 
-def test_the_wheel_has_both_packages_and_both_commands(tmp_path):
+def test_the_wheel_has_all_packages_and_both_commands(tmp_path):
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
@@ -110,7 +110,8 @@ def test_the_wheel_has_both_packages_and_both_commands(tmp_path):
         names = content.namelist()
         (commands,) = [content.read(name).decode() for name in names if name.endswith("entry_points.txt")]
     packages = {name.split("/")[0] for name in names if not name.startswith("dtj_training-")}
-    assert packages == {"dtj_operator", "dtj_trainer"}
+    assert packages == {"dtj", "dtj_operator", "dtj_trainer"}
+    assert {"dtj/data.py", "dtj/py.typed", "dtj_trainer/py.typed"} <= set(names)
     assert "dtj-operator = dtj_operator.__main__:main" in commands
     assert "dtj-run = dtj_trainer.run:main" in commands
 

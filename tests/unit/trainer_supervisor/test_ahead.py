@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -45,12 +46,16 @@ def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(pl
         assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
 
 
-def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where_it_is_pythons_own(place):
+def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where_it_is_pythons_own(place, monkeypatch):
     told()
+    for name in ("dtj.told", "dtj_trainer.told"):
+        module = ModuleType(name)
+        module.__file__ = f"{place}/{name.replace('.', '/')}.py"
+        monkeypatch.setitem(sys.modules, name, module)
     found = ahead.imported()
     assert "ahead_of/told.py" in found
     assert {"json.decoder", "_json.so"} <= set(found)
-    assert not [line for line in found if line.startswith(("dtj_trainer", "__main__"))]
+    assert not [line for line in found if line.startswith(("dtj", "__main__"))]
 
 
 def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(place, tmp_path, monkeypatch):

@@ -88,10 +88,20 @@ def test_variables_that_tensorflow_reads_at_import_are_found(text: str, names: s
     assert variables_set_for_import(text) == names
 
 
-def test_a_program_of_ours_is_known_by_its_import():
-    assert uses_us("import dtj_trainer as dtj\n")
-    assert uses_us("x = 1\nfrom dtj_trainer import fit\n")
-    assert not uses_us('"""dtj_trainer"""\n')
+@pytest.mark.parametrize("name", ["dtj", "dtj_trainer"])
+def test_a_program_of_ours_is_known_by_its_import(name: str):
+    assert uses_us(f"import {name}\n")
+    assert uses_us(f"import {name} as train\n")
+    assert uses_us(f"try:\n    import {name}.data\nexcept ImportError:\n    pass\n")
+    assert uses_us(f"x = 1\nfrom {name} import fit\n")
+    assert uses_us(f"from {name}.data import Pipeline\n")
+
+
+@pytest.mark.parametrize(
+    "text", ['"""dtj"""', '"""dtj_trainer"""', "import dtj_operator", "from dtjs import fit", "dtj = 1"]
+)
+def test_a_program_that_only_names_us_is_not_of_ours(text: str):
+    assert not uses_us(f"{text}\n")
 
 
 # --- place

@@ -131,7 +131,7 @@ def imported() -> list[str]:
     found = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None) or ""
-        if name.startswith(("dtj_trainer.", *SELDOM_USED)):
+        if name.startswith(("dtj.", "dtj_trainer.", *SELDOM_USED)):
             continue
         if path.startswith(f"{PLACE}/"):
             if "." in name and path.endswith(SOURCE):

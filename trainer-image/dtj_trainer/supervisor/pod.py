@@ -22,7 +22,7 @@ class Pod:
 
     place: Place
     ours: bool
-    """The program imports dtj_trainer."""
+    """The program imports dtj."""
     rendezvous: Rendezvous
     progress: Progress
     departure: Departure

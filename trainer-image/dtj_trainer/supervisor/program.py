@@ -20,7 +20,7 @@ _ASSIGNED: Final = re.compile(
 )
 _LATE: Final = frozenset({"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "CUDA_VISIBLE_DEVICES"})
 """Read when the first op or device is made, or of no effect on results: no reason to import anew."""
-_OURS: Final = re.compile(r"^\s*(?:import|from)\s+dtj_trainer\b", re.MULTILINE)
+_OURS: Final = re.compile(r"^\s*(?:import|from)\s+dtj(?:_trainer)?\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def variables_set_for_import(text: str) -> frozenset[str]:
 
 
 def uses_us(text: str) -> bool:
-    """Whether the program imports dtj_trainer by itself."""
+    """Whether the program imports dtj by itself, under this name or that of the package inside."""
     return bool(_OURS.search(text))
 
 
