@@ -16,7 +16,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 GLOBAL_BATCH = 120
 MOVE = 1.0  # grey values, of 16

@@ -16,7 +16,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 SIDE, COLOURS = 32, 3
 RECORD = 1 + COLOURS * SIDE * SIDE

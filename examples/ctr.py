@@ -1,8 +1,10 @@
 """Predict clicks from a log in Criteo's format: a wide and deep model whose large table lives in parameter servers.
 
-    python ctr.py convert train.txt hdfs://namenode/clicks     Criteo's text file → Parquet, once
-    python ctr.py train hdfs://namenode/clicks                 on a laptop: one process, no cluster
-    kubectl apply -f ctr-parameter-server.yaml                 the same, with a chief, 2 workers and 2 ps
+    python ctr.py convert train.txt webhdfs://namenode:9870/clicks     Criteo's text file → Parquet, once
+    python ctr.py train hdfs://namenode/clicks                         on a laptop: one process, no cluster
+    kubectl apply -f ctr-parameter-server.yaml                         the same, with a chief, 2 workers and 2 ps
+
+fsspec, which writes the files, reaches HDFS without Java under the name webhdfs://; dtj, which reads them, under both.
 
 A line of the log: label, 13 numbers, 26 kinds (eight hexadecimal digits), separated by tabs; any but the label may be
 missing. The table has a row for each kind of each column: its first number is the wide part (a weight of its own), the
@@ -17,8 +19,7 @@ import pyarrow as pa
 import tensorflow as tf
 from pyarrow import csv, parquet
 
-import dtj_trainer as dtj
-from dtj_trainer.data.files import by_webhdfs
+import dtj
 
 NUMBERS = [f"number{n}" for n in range(13)]
 KINDS = [f"kind{n}" for n in range(26)]
@@ -27,7 +28,7 @@ WIDTH, HIDDEN = 8, 64
 
 def convert(log: str, target: str, buckets: int) -> None:
     """Parquet files of some ten thousand lines; numbers as log(1 + n), kinds as the number of their bucket."""
-    system, folder = fsspec.core.url_to_fs(by_webhdfs(target))
+    system, folder = fsspec.core.url_to_fs(target)
     system.makedirs(folder, exist_ok=True)
     types = {"label": pa.int32(), **dict.fromkeys(NUMBERS, pa.float32()), **dict.fromkeys(KINDS, pa.string())}
     reader = csv.open_csv(

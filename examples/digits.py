@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 GLOBAL_BATCH = 120  # divides by 2, 3, 4, 5, 6 and 8 workers; so do the 360 test images
 

@@ -7,7 +7,7 @@ kubectl apply -f hello.yaml      the same file in one pod
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init(seed=1)
 

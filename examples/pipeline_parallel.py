@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 WIDTHS = (64, 96, 96, 96, 10)
 

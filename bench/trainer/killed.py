@@ -13,7 +13,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 EPOCH = 100
 """Steps."""

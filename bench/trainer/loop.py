@@ -19,7 +19,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 from dtj_trainer.loop.call import Call
 
 TURNS = 15

@@ -25,7 +25,7 @@ import pyarrow as pa
 import tensorflow as tf
 from pyarrow import dataset, parquet
 
-from dtj_trainer import data
+from dtj import data
 from dtj_trainer.data.share import Share
 
 ROWS, GROUP, BATCH, PASSES, ROUNDS = 2_000_000, 200_000, 4096, 2, 5

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-import dtj_trainer as dtj
+import dtj
 from bench.trainer.loop import CNN
 
 

@@ -25,6 +25,7 @@ EPOCHS = 50
 STEPS_PER_EPOCH = LINES // 100
 EVERY_STEPS = 100
 BUCKETS = "--buckets=100"
+CLICKS = "webhdfs://namenode:9870/clicks"
 MESH = re.compile(r"^loss (\S+) before, (\S+) after 60 steps; a device has \(8, 16\) of \(8, 32\)$", re.MULTILINE)
 
 
@@ -81,7 +82,7 @@ def convert(place: Place) -> None:
             "restartPolicy": "Never",
             "containers": [{
                 "name": "convert", "image": place.ground.trainer_image, "imagePullPolicy": "IfNotPresent",
-                "command": ["python", "examples/ctr.py", BUCKETS, "convert", "/logs/train.txt", "hdfs://namenode/clicks"],
+                "command": ["python", "examples/ctr.py", BUCKETS, "convert", "/logs/train.txt", CLICKS],
                 "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
             }],
             "volumes": [{"name": "logs", "persistentVolumeClaim": {"claimName": "logs"}}],

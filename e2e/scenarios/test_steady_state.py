@@ -14,7 +14,7 @@ PROGRESS_SECONDS = 30
 AGENT = "dtj-operator/"
 STEPS = """
 import itertools, time
-import dtj_trainer as dtj
+import dtj
 with dtj.session() as job:
     for step in itertools.count(1):
         job.report(step=step, loss=1 / step)

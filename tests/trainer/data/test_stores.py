@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from dtj_trainer import data
+from dtj import data
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
 

@@ -120,7 +120,7 @@ def test_a_checkpoint_directory_that_may_not_be_read_is_said_by_the_program(
     launch: Launcher, tmp_path: Path, forbidden: str
 ):
     program = tmp_path / "program.py"
-    program.write_text("import dtj_trainer as dtj\ndtj.init()\n")
+    program.write_text("import dtj\ndtj.init()\n")
     environment = {"DTJ_CHECKPOINT": json.dumps({"directory": forbidden})}
     pods = launch.cluster("--restarts", "0", str(program), environments=dict.fromkeys(range(2), environment))
     for pod in pods:

@@ -154,7 +154,7 @@ def test_peers_that_wait_for_a_slow_save_of_the_chief_have_no_stall(launch: Laun
 BY_HAND = """
 import os, time
 import tensorflow as tf
-import dtj_trainer as dtj
+import dtj
 flush = os.fsync
 def slow_flush(file):
     os.fsync = flush
@@ -180,7 +180,7 @@ def test_the_last_save_of_a_program_that_trains_by_hand_is_no_stall(launch: Laun
 CALLED = """
 import time
 import keras, numpy as np
-import dtj_trainer as dtj
+import dtj
 dtj.init()
 x = np.ones((48, 8), "float32")
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])

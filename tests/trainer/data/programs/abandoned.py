@@ -2,7 +2,7 @@
 
 import sys
 
-from dtj_trainer import data
+from dtj import data
 from dtj_trainer.data.share import Share
 
 rows = data.parquet(sys.argv[1])

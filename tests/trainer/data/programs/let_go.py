@@ -10,7 +10,7 @@ import time
 
 import pyarrow as pa
 
-from dtj_trainer import data
+from dtj import data
 from dtj_trainer.data.share import Share
 
 

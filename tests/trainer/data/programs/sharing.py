@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 KIND, FOLDER, OUT = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 FOLDER = FOLDER.format(index=json.loads(os.environ["TF_CONFIG"])["task"]["index"]) if "{" in FOLDER else FOLDER

@@ -6,7 +6,7 @@ import sys
 
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init()
 seed = int(sys.argv[1]) if len(sys.argv) > 1 else None

@@ -5,7 +5,7 @@ import sys
 
 import keras
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init(seed=1)
 source = dtj.data.parquet(sys.argv[1], columns=["a", "b"], label=sys.argv[2] if len(sys.argv) > 2 else "y")

@@ -6,7 +6,7 @@ import sys
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init()
 x = np.ones((48, 8), "float32")

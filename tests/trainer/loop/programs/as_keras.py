@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init(seed=1)
 rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 from dtj_trainer import link
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 session = dtj.init(seed=1)
 x = np.random.default_rng(0).normal(size=(48, 4)).astype("float32")

@@ -7,7 +7,7 @@ import sys
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init(seed=1)
 WANTED = sys.argv[1:]

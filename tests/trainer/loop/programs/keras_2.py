@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 sys.path.append(sys.argv[1])
 import tf_keras

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init()
 

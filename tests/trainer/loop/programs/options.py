@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 from dtj_trainer.data import feed
 from dtj_trainer.loop import engine
 from dtj_trainer.state.checkpoints import Checkpoints

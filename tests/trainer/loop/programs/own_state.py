@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
 

@@ -9,7 +9,7 @@ import sys
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 DIE_AT, LEAVE_AT = (int(os.environ.get(name, "0")) for name in ("TEST_DIE_AT", "TEST_LEAVE_AT"))
 VICTIM = int(os.environ.get("TEST_VICTIM", "0"))

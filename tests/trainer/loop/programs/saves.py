@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 faulthandler.dump_traceback_later(60, exit=True)  # where one waits for the others
 session = dtj.init(seed=1)

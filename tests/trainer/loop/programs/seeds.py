@@ -6,7 +6,7 @@ import sys
 
 import keras
 
-import dtj_trainer as dtj
+import dtj
 
 if len(sys.argv) > 1:
     keras.utils.set_random_seed(int(sys.argv[1]))

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 EPOCHS, STEPS, BATCHES, FIRST = 3, 10, 60, 4
 ASKED_IN = int(os.environ.get("TEST_ASKED_IN", EPOCHS))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 sys.path.append(os.environ["TEST_KERAS_2"])
 import tf_keras

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 ROWS, WIDTH = 750_000, 100
 MEGABYTES = ROWS * WIDTH * 4 / 1e6

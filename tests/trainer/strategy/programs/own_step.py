@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 ROWS, WIDTH = 1000, 8
 

@@ -8,7 +8,7 @@ import time
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 if "TEST_OP_FIRST" in os.environ:
     keras.ops.zeros(())

@@ -5,7 +5,7 @@ import os
 import keras
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 session = dtj.init()
 model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(4)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 print("SAY begin", os.getpid(), flush=True)
 dtj.init(seed=1)

@@ -5,7 +5,7 @@ import sys
 import keras
 import numpy as np
 
-import dtj_trainer as dtj
+import dtj
 
 MISTAKE, *PLACE = sys.argv[1:]
 dtj.init()

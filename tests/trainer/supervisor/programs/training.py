@@ -14,7 +14,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import dtj_trainer as dtj
+import dtj
 
 dtj.init(seed=1)
 print("SAY begin", os.getpid(), flush=True)
