@@ -22,7 +22,7 @@ from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.kube import rest_config, serializer
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.snapshot import Snapshot
@@ -71,7 +71,7 @@ async def main(kubeconfig: str, namespace: str, connections: int) -> None:
 
 
 async def _jobs(here: rest_config.Connection, namespace: str) -> AsyncIterator[Job]:
-    async with HttpClient(here, user_agent=USER_AGENT) as client:
+    async with ApiClient(here, user_agent=USER_AGENT) as client:
         async for page in client.pages(JOBS, namespace):
             for item in page.items:
                 yield Job.parse(item)

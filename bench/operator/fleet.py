@@ -17,7 +17,7 @@ from typing import Any
 from bench.operator import load
 from dtj_operator.api.crd import crd
 from dtj_operator.kube import rest_config
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import NotFound
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
 from e2e.cluster.control_plane import ControlPlane
@@ -37,7 +37,7 @@ class TooSlowError(Exception):
 class Fleet:
     """The administrator's view of one control plane."""
 
-    def __init__(self, control_plane: ControlPlane, client: HttpClient) -> None:
+    def __init__(self, control_plane: ControlPlane, client: ApiClient) -> None:
         self.control_plane = control_plane
         self.client = client
 
@@ -128,7 +128,7 @@ class Creations:
 async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
     """A fleet on a control_plane that has the CRD."""
     here = rest_config.load(str(control_plane.kubeconfig), {})
-    async with HttpClient(here, user_agent=USER_AGENT) as client:
+    async with ApiClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
         found = Fleet(control_plane, client)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.kube.client import CONNECTIONS, HttpClient
+from dtj_operator.kube.client import CONNECTIONS, ApiClient
 from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.kube.rest_config import Connection, Token
@@ -18,7 +18,7 @@ from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_reque
 @pytest.fixture
 async def client(api_server: ApiServer):
     connection = Connection(server=api_server.url, token=Token("operator"))
-    async with HttpClient(connection, user_agent="dtj-operator/test") as opened:
+    async with ApiClient(connection, user_agent="dtj-operator/test") as opened:
         yield opened
 
 
@@ -90,7 +90,7 @@ async def test_a_write_that_may_not_be_sent_is_not_while_reads_go_on(client, api
 
 async def test_a_write_that_waits_for_its_turn_is_not_sent_when_it_may_not_be_by_then(api_server):
     connection = Connection(server=api_server.url, token=Token("operator"))
-    async with HttpClient(connection, user_agent="t", qps=10, burst=1) as client:
+    async with ApiClient(connection, user_agent="t", qps=10, burst=1) as client:
         allowed = True
         writing = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("a")))
         later = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("b")))
@@ -141,13 +141,13 @@ async def test_reads_survive_a_hiccup(client, api_server):
 async def test_what_rbac_forbids_is_refused(api_server):
     api_server.access.grant("poor", "system:serviceaccount:x:y", [])
     connection = Connection(server=api_server.url, token=Token("poor"))
-    async with HttpClient(connection, user_agent="t") as client:
+    async with ApiClient(connection, user_agent="t") as client:
         with pytest.raises(Refused, match="cannot get resource"):
             await client.get(PODS, "default", "a")
 
 
 async def test_a_server_that_is_not_there_means_retry():
-    async with HttpClient(Connection(server="http://127.0.0.1:9"), user_agent="t") as client:
+    async with ApiClient(Connection(server="http://127.0.0.1:9"), user_agent="t") as client:
         with pytest.raises(Retry, match="cannot be reached"):
             await client.create(PODS, "default", pod("a"))
 

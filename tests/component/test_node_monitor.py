@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.cache.node_monitor import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.apiserver.faults import Rule
@@ -24,7 +24,7 @@ READ_ANEW_SECONDS = 0.2
 class JobBuilder:
     """Nodes with leases, and what watches them from `begin` on."""
 
-    def __init__(self, server: ApiServer, client: HttpClient, loop: IdleLoop) -> None:
+    def __init__(self, server: ApiServer, client: ApiClient, loop: IdleLoop) -> None:
         self.suspected: list[str] = []
         self.watch = NodeWatch(client, loop, self.suspected.append)
         self._server = server
@@ -93,7 +93,7 @@ def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[],
     async def told(loop: IdleLoop) -> None:
         async with ApiServer(now=loop.now) as server:
             connection = Connection(server=server.url, token=Token("operator"))
-            async with HttpClient(connection, user_agent="t") as client:
+            async with ApiClient(connection, user_agent="t") as client:
                 world = JobBuilder(server, client, loop)
                 try:
                     await story(world)

@@ -15,7 +15,7 @@ from dtj_operator.cache.indexer import Shelf
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from dtj_operator.cache.reflector import Reflector, list_into
 from dtj_operator.cache.relist import Resync
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.resources import JOBS, PODS
 from dtj_operator.kube.rest_config import Connection, Token
 from tests.support.apiserver import Answer, ApiServer
@@ -48,7 +48,7 @@ def connection(api_server: ApiServer) -> Connection:
 
 @pytest.fixture
 async def client(connection: Connection):
-    async with HttpClient(connection, user_agent="dtj-operator/test") as opened:
+    async with ApiClient(connection, user_agent="dtj-operator/test") as opened:
         yield opened
 
 

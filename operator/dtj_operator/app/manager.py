@@ -37,7 +37,7 @@ from dtj_operator.controller.plan_executor import Executor
 from dtj_operator.controller.reconciler import Reconciler
 from dtj_operator.controller.trainer_poller import ProgressPoller, no_progress
 from dtj_operator.controller.workqueue import Queue
-from dtj_operator.kube.client import HttpClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
 
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import KnownJob
     from dtj_operator.cache.namespaced_name import EventSource
-    from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.rest_config import Connection
 
 logger = logging.getLogger(__name__)
@@ -114,7 +113,7 @@ class Operator:
             finally:
                 await self._end()
 
-    async def _operate(self, client: HttpClient, renewals: ApiClient) -> None:
+    async def _operate(self, client: ApiClient, renewals: ApiClient) -> None:
         """Start everything, in order; returns only by an exception."""
         settings = self._settings
         needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
@@ -172,9 +171,9 @@ class Operator:
         )
         await asyncio.Event().wait()
 
-    async def _open_client(self, stack: AsyncExitStack) -> HttpClient:
+    async def _open_client(self, stack: AsyncExitStack) -> ApiClient:
         return await stack.enter_async_context(
-            HttpClient(
+            ApiClient(
                 self._connection,
                 user_agent=user_agent(),
                 qps=self._settings.kube_api_qps,

@@ -11,7 +11,7 @@ import random
 from asyncio.sslproto import SSLProtocol
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 import aiohttp
@@ -65,55 +65,8 @@ class Change:
     object: dict[str, Any]
 
 
-class ApiClient(Protocol):
-    """What the operator asks of an API server; the one seam between runtime and network."""
-
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
-        """Read one object. Raises NotFound."""
-        ...
-
-    def pages(
-        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
-    ) -> AsyncIterator[Page]:
-        """A consistent list in chunks. Raises Gone when it took so long that the list must start again."""
-        ...
-
-    def watch(
-        self, resource: Resource, namespace: str | None, *, since: str, labels: str = "", seconds: int = 290
-    ) -> AsyncIterator[Change]:
-        """Changes after resourceVersion `since`, until the server ends the stream. Raises Gone."""
-        ...
-
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The created object. Raises AlreadyExists, Refused, NotFound, Unknown."""
-        ...
-
-    async def replace(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Update with the resourceVersion in the body. Raises Conflict, NotFound, Refused, Unknown."""
-        ...
-
-    async def patch_status(
-        self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Merge-patch the status; a resourceVersion in the patch is a precondition. Raises as `replace`."""
-        ...
-
-    async def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        uid: str,
-        grace: int | None = None,
-        propagation: str = "Background",
-    ) -> dict[str, Any]:
-        """Delete this incarnation. The answer is the object, or a Status. Raises NotFound, Conflict, Refused."""
-        ...
-
-
-class HttpClient:
-    """ApiClient over HTTP. Use as an async context manager."""
+class ApiClient:
+    """What the operator asks of an API server. Use as an async context manager."""
 
     def __init__(
         self,
@@ -142,7 +95,7 @@ class HttpClient:
         if self._session is not None:
             await self._session.close()
 
-    def fenced(self, may_write: Callable[[], bool]) -> ApiClient:
+    def fenced(self, may_write: Callable[[], bool]) -> Self:
         """The same client, but no write is sent, the first time or again, unless `may_write` says so at that moment.
 
         A write may wait for long, for its turn or as the server asked. Where it may not be sent: Fenced.
@@ -160,13 +113,13 @@ class HttpClient:
         return client
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
-        """See ApiClient."""
+        """Read one object. Raises NotFound."""
         return await self._repeat("GET", resource.path(namespace, name), READ)
 
     async def pages(
         self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
     ) -> AsyncIterator[Page]:
-        """See ApiClient."""
+        """A consistent list in chunks. Raises Gone when it took so long that the list must start again."""
         query: dict[str, str] = {"limit": str(limit)}
         if labels:
             query["labelSelector"] = labels
@@ -183,7 +136,7 @@ class HttpClient:
     async def watch(
         self, resource: Resource, namespace: str | None, *, since: str, labels: str = "", seconds: int = 290
     ) -> AsyncIterator[Change]:
-        """See ApiClient."""
+        """Changes after resourceVersion `since`, until the server ends the stream. Raises Gone."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -205,17 +158,17 @@ class HttpClient:
             raise Retry(msg) from error
 
     async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
-        """See ApiClient."""
+        """The created object. Raises AlreadyExists, Refused, NotFound, Unknown."""
         return await self._write("POST", resource.path(namespace), body, "application/json")
 
     async def replace(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """See ApiClient."""
+        """Update with the resourceVersion in the body. Raises Conflict, NotFound, Refused, Unknown."""
         return await self._write("PUT", resource.path(namespace, name), body, "application/json")
 
     async def patch_status(
         self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """See ApiClient."""
+        """Merge-patch the status; a resourceVersion in the patch is a precondition. Raises as `replace`."""
         path = resource.path(namespace, name, "status")
         return await self._write("PATCH", path, patch, "application/merge-patch+json")
 
@@ -229,7 +182,7 @@ class HttpClient:
         grace: int | None = None,
         propagation: str = "Background",
     ) -> dict[str, Any]:
-        """See ApiClient."""
+        """Delete this incarnation. The answer is the object, or a Status. Raises NotFound, Conflict, Refused."""
         options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
