@@ -140,7 +140,7 @@ class Operator:
             ledger=ledger,
             recorder=recorder,
             clock=self._clock,
-            observer=self.metrics,
+            metrics=self.metrics,
             policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
         poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
@@ -150,7 +150,7 @@ class Operator:
             executor=executor,
             queue=self.queue,
             clock=self._clock,
-            observer=self.metrics,
+            metrics=self.metrics,
             nodes=nodes.facts if nodes else unknown_nodes,
             progress=poller.latest if poller else no_progress,
         )

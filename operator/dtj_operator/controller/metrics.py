@@ -27,7 +27,7 @@ PASS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 
 
 
 class Metrics:
-    """Implements runtime.observer.Observer."""
+    """The operator's metrics, in a registry of their own."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -95,21 +95,21 @@ class Metrics:
         return generate_latest(self.registry)
 
     def added(self) -> None:
-        """See QueueObserver."""
+        """Count a key that has been added to the work queue."""
         self._adds.inc()
         self._depth.inc()
 
     def waited(self, seconds: float) -> None:
-        """See QueueObserver."""
+        """Record how long a key waited in the work queue until its turn came."""
         self._depth.dec()
         self._queue_seconds.observe(seconds)
 
     def retried(self) -> None:
-        """See QueueObserver."""
+        """Count a key that comes back after an error."""
         self._retries.inc()
 
     def reconciled(self, result: str, seconds: float) -> None:
-        """See Observer."""
+        """Record one pass over one job; result is success, error, requeue or requeue_after."""
         self._passes[result].inc()
         self._pass_seconds.observe(seconds)
         if result == "error":
@@ -127,11 +127,11 @@ class Metrics:
         self._leader.set(leads)
 
     def pod_created(self) -> None:
-        """See Observer."""
+        """Count a pod that the API server has created for us."""
         self._pods_created.inc()
 
     def status_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """See Observer."""
+        """Count what a written status tells: before and after, as on the wire."""
         before, after = _conditions(old), _conditions(new)
         if ConditionType.CREATED in after and ConditionType.CREATED not in before:
             self._jobs_created.inc()

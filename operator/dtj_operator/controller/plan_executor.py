@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.controller.blocked_write_tracker import Ledger
     from dtj_operator.controller.event_recorder import Recorder
-    from dtj_operator.controller.observer import Observer
+    from dtj_operator.controller.metrics import Metrics
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
     from dtj_operator.reconcile.state.plan import Plan
@@ -58,7 +58,7 @@ class Executor:
         ledger: Ledger,
         recorder: Recorder,
         clock: Clock,
-        observer: Observer,
+        metrics: Metrics,
         policies: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
         """`policies`: what each job gets before its service and its pods, by its own name; never looked at again."""
@@ -67,7 +67,7 @@ class Executor:
         self._ledger = ledger
         self._recorder = recorder
         self._clock = clock
-        self._observer = observer
+        self._metrics = metrics
         self._policies = policies
         self._made: dict[Key, tuple[str, dict[str, int]]] = {}
         """By job, and only for the job of that UID."""
@@ -108,7 +108,7 @@ class Executor:
         if answer["metadata"]["resourceVersion"] == known.resource_version:
             logger.warning("status write changed nothing", extra={"job": str(key), "fields": sorted(patch)})
             return False
-        self._observer.status_changed(before, answer.get("status") or {})
+        self._metrics.status_changed(before, answer.get("status") or {})
         return True
 
     async def act(self, key: Key, known: KnownJob, job: Job, plan: Plan) -> bool:
@@ -191,14 +191,14 @@ class Executor:
             ours = self._adopt(resource, shelf, key, known, found)
             if ours and resource is PODS and isinstance(error, Unknown):
                 # The answer was lost, the pod was not.
-                self._observer.pod_created()
+                self._metrics.pod_created()
             return ours
         except Refused as refusal:
             self._trouble(key, known, classify(refusal), name, refusal.message)
             return False
         shelf.upsert(answer)
         if resource is PODS:
-            self._observer.pod_created()
+            self._metrics.pod_created()
         self._cleared(key, known, name)
         return True
 

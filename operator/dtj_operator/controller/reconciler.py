@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dtj_operator.cache.job_cache import Store
     from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.controller.blocked_write_tracker import Ledger
-    from dtj_operator.controller.observer import Observer
+    from dtj_operator.controller.metrics import Metrics
     from dtj_operator.controller.plan_executor import Executor
     from dtj_operator.controller.workqueue import Queue
     from dtj_operator.reconcile.state.plan import Plan
@@ -49,7 +49,7 @@ class Reconciler:
         executor: Executor,
         queue: Queue,
         clock: Clock,
-        observer: Observer,
+        metrics: Metrics,
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
         progress: Callable[[Key, str], Progress | None],
     ) -> None:
@@ -63,7 +63,7 @@ class Reconciler:
         self._executor = executor
         self._queue = queue
         self._clock = clock
-        self._observer = observer
+        self._metrics = metrics
         self._nodes = nodes
         self._held_since: dict[Key, float] = {}
 
@@ -109,7 +109,7 @@ class Reconciler:
         else:
             self._queue.done(key)
         finally:
-            self._observer.reconciled(result, loop.time() - began)
+            self._metrics.reconciled(result, loop.time() - began)
 
     async def _reconcile(self, key: Key) -> bool:
         """One pass. Returns whether another look has been ordered."""

@@ -5,29 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.controller.metrics import Metrics
 
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 60.0
-
-
-class QueueObserver(Protocol):
-    """Hears what the queue does, for metrics."""
-
-    def added(self) -> None:
-        """A key has been put in line."""
-        ...
-
-    def waited(self, seconds: float) -> None:
-        """A key's turn has come after that time in line."""
-        ...
-
-    def retried(self) -> None:
-        """A key has been put back after an error."""
-        ...
 
 
 class Queue:
@@ -37,8 +22,8 @@ class Queue:
     the earliest time; taking a key drops its delay, as every pass says anew when to look again.
     """
 
-    def __init__(self, observer: QueueObserver) -> None:
-        self._observer = observer
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._line: deque[Key] = deque()
         self._since: dict[Key, float] = {}
         """Keys in line, and when they got there (loop time)."""
@@ -66,7 +51,7 @@ class Queue:
         if key in self._busy:
             self._again.add(key)
         elif key not in self._since:
-            self._observer.added()
+            self._metrics.added()
             self._since[key] = asyncio.get_running_loop().time()
             self._line.append(key)
             self._news.set()
@@ -89,7 +74,7 @@ class Queue:
             await self._news.wait()
         loop = asyncio.get_running_loop()
         key = self._line.popleft()
-        self._observer.waited(loop.time() - self._since.pop(key))
+        self._metrics.waited(loop.time() - self._since.pop(key))
         self._busy.add(key)
         timer = self._timers.pop(key, None)
         if timer is not None:
@@ -111,7 +96,7 @@ class Queue:
         self._failures[key] = failures + 1
         longest = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 20))
         delay = max(longest * random.uniform(0.5, 1.0), after or 0.0)
-        self._observer.retried()
+        self._metrics.retried()
         self._busy.discard(key)
         self._again.discard(key)
         if key in self._overdue:

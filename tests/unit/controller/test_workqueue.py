@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dtj_operator.cache.namespaced_name import Key
-from dtj_operator.controller.observer import Silent
+from dtj_operator.controller.metrics import Metrics
 from dtj_operator.controller.workqueue import Queue
 
 A, B = Key("default", "a"), Key("default", "b")
@@ -18,7 +18,7 @@ async def nothing_in_line(queue: Queue) -> bool:
 
 
 async def test_a_key_added_twice_is_handed_out_once():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     queue.add(A)
     assert await queue.take() == A
@@ -27,7 +27,7 @@ async def test_a_key_added_twice_is_handed_out_once():
 
 
 async def test_a_key_added_while_it_is_worked_on_comes_back_after_and_not_before():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     await queue.take()
     queue.add(A)
@@ -39,7 +39,7 @@ async def test_a_key_added_while_it_is_worked_on_comes_back_after_and_not_before
 
 
 async def test_of_several_delays_the_earliest_counts():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     loop = asyncio.get_running_loop()
     began = loop.time()
     queue.add_after(A, 5.0)
@@ -50,7 +50,7 @@ async def test_of_several_delays_the_earliest_counts():
 
 
 async def test_taking_a_key_drops_its_delay():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add_after(A, 0.01)
     queue.add(A)
     await queue.take()
@@ -59,7 +59,7 @@ async def test_taking_a_key_drops_its_delay():
 
 
 async def test_failures_wait_ever_longer_and_success_forgets_them():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     waits = []
     for _ in range(3):
@@ -75,14 +75,14 @@ async def test_failures_wait_ever_longer_and_success_forgets_them():
 
 
 async def test_a_wait_that_the_server_asks_for_is_kept():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     await queue.take()
     assert queue.failed(A, after=7.0) == 7.0
 
 
 async def test_a_time_that_was_ordered_is_kept_through_a_failure_whose_delay_is_longer():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     await queue.take()
     queue.add_after(A, 0.01)
@@ -91,7 +91,7 @@ async def test_a_time_that_was_ordered_is_kept_through_a_failure_whose_delay_is_
 
 
 async def test_a_time_that_came_while_the_key_was_worked_on_is_kept_through_a_failure():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     await queue.take()
     queue.add_after(A, 0.0)
@@ -103,7 +103,7 @@ async def test_a_time_that_came_while_the_key_was_worked_on_is_kept_through_a_fa
 
 
 async def test_a_closed_queue_hands_out_nothing_more():
-    queue = Queue(Silent())
+    queue = Queue(Metrics())
     queue.add(A)
     queue.close()
     assert await nothing_in_line(queue)
