@@ -121,7 +121,7 @@ def _resident(pid: int) -> float:
 async def operate(url: str, clock: Haste) -> None:
     """The operator, until it is killed."""
     connection = Connection(server=url, token=Token("operator"))
-    await Operator(QUIET, connection, lost=lambda: None, clock=clock).run(asyncio.Event())
+    await Operator(QUIET, connection, lost=lambda: None, now=clock.now).run(asyncio.Event())
 
 
 def main(url: str, began: str) -> None:

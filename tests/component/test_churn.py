@@ -85,7 +85,7 @@ def test_every_change_of_every_pod_is_told_within_the_second():
 async def story(loop: IdleLoop) -> None:
     async with ApiServer(now=loop.now) as server, Kubelet(server) as kubelet:
         connection = Connection(server=server.url, token=Token("operator"))
-        operator = Operator(QUIET, connection, lost=lambda: None, clock=loop)
+        operator = Operator(QUIET, connection, lost=lambda: None, now=loop.now)
         stop = asyncio.Event()
         running = asyncio.create_task(operator.run(stop))
         await operator.ready.wait()

@@ -26,7 +26,7 @@ class JobBuilder:
 
     def __init__(self, server: ApiServer, client: ApiClient, loop: IdleLoop) -> None:
         self.suspected: list[str] = []
-        self.watch = NodeWatch(client, loop, self.suspected.append)
+        self.watch = NodeWatch(client, loop.now, self.suspected.append)
         self._server = server
         self._loop = loop
         self._tasks: list[asyncio.Task[None]] = []

@@ -130,7 +130,7 @@ class OperatorProcess:
 
     async def _operate(self) -> None:
         connection = Connection(server=self.server.url, namespace=HOME, token=Token(self.token))
-        operator = Operator(self._settings, connection, lost=self._lose, clock=self._clock)
+        operator = Operator(self._settings, connection, lost=self._lose, now=self._clock.now)
         telling = asyncio.create_task(self._tell_ready(operator))
         try:
             await operator.run(self._stop)

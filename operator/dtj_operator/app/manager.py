@@ -8,6 +8,7 @@ import os
 import socket
 import uuid
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,6 @@ from dtj_operator.app.preflight import (
 )
 from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.builders.network_policy import build_network_policy
-from dtj_operator.cache.clock import SystemClock
 from dtj_operator.cache.job_cache import JOB_NAME_LABEL, Store
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from dtj_operator.cache.node_monitor import NodeWatch, unknown_nodes
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
     from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import KnownJob
     from dtj_operator.cache.namespaced_name import EventSource
     from dtj_operator.kube.rest_config import Connection
@@ -65,6 +64,10 @@ class LeadershipLost(Exception):
     """Somebody else may lead now: the process has to end at once."""
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 class Operator:
     """One operator process."""
 
@@ -74,13 +77,13 @@ class Operator:
         connection: Connection,
         *,
         lost: Callable[[], None],
-        clock: Clock | None = None,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
-        """`lost` is called the moment that leadership is lost."""
+        """`lost` is called the moment that leadership is lost; `now` tells the time of day, aware and in UTC."""
         self._lost = lost
         self._settings = settings
         self._connection = connection
-        self._clock = clock or SystemClock()
+        self._now = now
         self._namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
@@ -125,31 +128,31 @@ class Operator:
         cluster_wide = not settings.namespaces
         nodes = None
         if cluster_wide and await may_watch_nodes(client, self._connection):
-            nodes = NodeWatch(client, self._clock, self._suspect)
+            nodes = NodeWatch(client, self._now, self._suspect)
         elif cluster_wide:
             logger.warning(
                 "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
             )
         ledger = Ledger()
         writer = client.fenced(elector.valid) if elector else client
-        recorder = Recorder(writer, self._clock, self.identity, busy=lambda: self.queue.at_work)
+        recorder = Recorder(writer, self._now, self.identity, busy=lambda: self.queue.at_work)
         self._recorder = recorder
         executor = Executor(
             client=writer,
             store=self.store,
             ledger=ledger,
             recorder=recorder,
-            clock=self._clock,
+            now=self._now,
             metrics=self.metrics,
             policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
-        poller = ProgressPoller(store=self.store, clock=self._clock, news=self._changed) if settings.progress else None
+        poller = ProgressPoller(store=self.store, now=self._now, news=self._changed) if settings.progress else None
         reconciler = Reconciler(
             store=self.store,
             ledger=ledger,
             executor=executor,
             queue=self.queue,
-            clock=self._clock,
+            now=self._now,
             metrics=self.metrics,
             nodes=nodes.facts if nodes else unknown_nodes,
             progress=poller.latest if poller else no_progress,

@@ -30,7 +30,6 @@ from dtj_operator.reconcile.state.snapshot import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.kube.client import ApiClient
 
 logger = logging.getLogger(__name__)
@@ -89,10 +88,10 @@ class _Known:
 class NodeWatch:
     """Watches nodes and their leases, and judges them."""
 
-    def __init__(self, client: ApiClient, clock: Clock, suspect: Callable[[str], None]) -> None:
+    def __init__(self, client: ApiClient, now: Callable[[], datetime], suspect: Callable[[str], None]) -> None:
         """`suspect(node)` is called when a node becomes late, recovers, or vanishes."""
         self._client = client
-        self._clock = clock
+        self._now = now
         self._suspect = suspect
         self._suspects: set[str] = set()
         self._unread: set[str] = set()
@@ -162,7 +161,7 @@ class NodeWatch:
             return NOTHING, None
         loss = timedelta(seconds=loss_seconds)
         lost_at = {name: self._lost_at(name, loss) for name in names}
-        now = self._clock.now()
+        now = self._now()
         seem = {name: now - at for name, at in lost_at.items() if at is not None and at <= now}
         if seem and self._doubtful(loss, now):
             self._spared |= seem.keys()
@@ -192,7 +191,7 @@ class NodeWatch:
 
     def _lost_at(self, name: str, loss: timedelta) -> datetime | None:
         """When this node counts as lost unless it gives a sign of life before; None: not foreseeable."""
-        now = self._clock.now()
+        now = self._now()
         node = self._held(name)
         if node is None:
             since = self._missing.setdefault(name, asyncio.get_running_loop().time())
@@ -214,7 +213,7 @@ class NodeWatch:
         node = self._held(name)
         if node is None or node.unready_since is None:
             return False
-        return self._clock.now() - node.unready_since > timedelta(seconds=RENEWAL_SECONDS)
+        return self._now() - node.unready_since > timedelta(seconds=RENEWAL_SECONDS)
 
     def _names(self) -> list[str]:
         return [key.name for key in self._nodes.jobs()]

@@ -16,8 +16,8 @@ from dtj_operator.kube.resources import EVENTS, JOBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import KnownJob
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.reconcile.state.plan import Event
@@ -52,12 +52,14 @@ class _Waiting(NamedTuple):
 class Recorder:
     """Posts events in the name of one operator process."""
 
-    def __init__(self, client: ApiClient, clock: Clock, identity: str, *, busy: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: ApiClient, now: Callable[[], datetime], identity: str, *, busy: Callable[[], bool]
+    ) -> None:
         """`busy`: whether anything more urgent is waiting."""
         self._client = client
         self._busy = busy
         self._flushing = False
-        self._clock = clock
+        self._now = now
         self._identity = identity
         self._last = 0
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(MOST_WAITING)
@@ -80,7 +82,7 @@ class Recorder:
         """Have one event posted on a job."""
         self._last = max(self._last + 1, time.time_ns())
         name = f"{known.name}.{self._last:x}"
-        since, now = asyncio.get_running_loop().time(), self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        since, now = asyncio.get_running_loop().time(), self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
             self._waiting.put_nowait(_Waiting(since, known.namespace, known.name, known.uid, name, now, event))
         except asyncio.QueueFull:

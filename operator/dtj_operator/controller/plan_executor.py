@@ -23,9 +23,9 @@ from dtj_operator.reconcile.state.snapshot import TroubleKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from datetime import datetime
 
     from dtj_operator.api.job import Job
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.indexer import Shelf
     from dtj_operator.cache.job_cache import KnownJob, Store
     from dtj_operator.cache.namespaced_name import Key
@@ -57,7 +57,7 @@ class Executor:
         store: Store,
         ledger: Ledger,
         recorder: Recorder,
-        clock: Clock,
+        now: Callable[[], datetime],
         metrics: Metrics,
         policies: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
@@ -66,7 +66,7 @@ class Executor:
         self._store = store
         self._ledger = ledger
         self._recorder = recorder
-        self._clock = clock
+        self._now = now
         self._metrics = metrics
         self._policies = policies
         self._made: dict[Key, tuple[str, dict[str, int]]] = {}
@@ -153,7 +153,7 @@ class Executor:
             else:
                 # A quota that is used up for one pod is used up for its peers: no volley of refusals. Whom it does not
                 # concern comes in the next pass, which follows at once.
-                refused = too_early(self._ledger.of(key, known.uid), "", known.generation, self._clock.now())
+                refused = too_early(self._ledger.of(key, known.uid), "", known.generation, self._now())
             return True
 
         return await _each(pods, create)
@@ -223,7 +223,7 @@ class Executor:
         self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
 
     def _trouble(self, key: Key, known: KnownJob, kind: TroubleKind, target: str, message: str) -> None:
-        if self._ledger.note(key, known.uid, kind, target, message, known.generation, self._clock.now()):
+        if self._ledger.note(key, known.uid, kind, target, message, known.generation, self._now()):
             logger.warning(
                 "creation refused", extra={"job": str(key), "target": target, "reason": str(kind), "error": message}
             )

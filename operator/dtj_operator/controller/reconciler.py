@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import Store
     from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.controller.blocked_write_tracker import Ledger
@@ -48,7 +47,7 @@ class Reconciler:
         ledger: Ledger,
         executor: Executor,
         queue: Queue,
-        clock: Clock,
+        now: Callable[[], datetime],
         metrics: Metrics,
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
         progress: Callable[[Key, str], Progress | None],
@@ -62,7 +61,7 @@ class Reconciler:
         self._ledger = ledger
         self._executor = executor
         self._queue = queue
-        self._clock = clock
+        self._now = now
         self._metrics = metrics
         self._nodes = nodes
         self._held_since: dict[Key, float] = {}
@@ -152,7 +151,7 @@ class Reconciler:
         return ordered
 
     def _decide(self, key: Key, job: Job) -> tuple[Plan, datetime | None]:
-        now = self._clock.now()
+        now = self._now()
         pods = tuple(self._store.pods.values(key))
         names = frozenset(pod.node for pod in pods if pod.node)
         nodes, node_check = self._nodes(names, job.spec.failure_policy.node_loss_seconds)
@@ -182,7 +181,7 @@ class Reconciler:
         earliest = min((at for at in times if at is not None), default=None)
         if earliest is None:
             return False
-        self._queue.add_after(key, max(earliest - self._clock.now(), SOONEST).total_seconds())
+        self._queue.add_after(key, max(earliest - self._now(), SOONEST).total_seconds())
         return True
 
 

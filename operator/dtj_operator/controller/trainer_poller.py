@@ -19,9 +19,9 @@ from dtj_operator.reconcile.state.progress import read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from dtj_operator.api.status import Progress
-    from dtj_operator.cache.clock import Clock
     from dtj_operator.cache.job_cache import KnownJob, Store
     from dtj_operator.cache.namespaced_name import Key
     from dtj_operator.reconcile.state.snapshot import Pod
@@ -63,12 +63,12 @@ class ProgressPoller:
         self,
         *,
         store: Store,
-        clock: Clock,
+        now: Callable[[], datetime],
         news: Callable[[Key], None],
     ) -> None:
         """`news` is called when a pod has said something."""
         self._store = store
-        self._clock = clock
+        self._now = now
         self._news = news
         self._turns: dict[Key, _Turn] = {}
 
@@ -127,7 +127,7 @@ class ProgressPoller:
             return
         turn.at = loop.time() + PERIOD_SECONDS * random.uniform(1.0, 1.0 + JITTER)
         said = await self._ask(session, known, pod)
-        progress = None if said is None or said.get("step") is None else read_progress(said, self._clock.now())
+        progress = None if said is None or said.get("step") is None else read_progress(said, self._now())
         if progress is None:
             turn.failures += 1
             # A trainer answers from its first second, long before its first step.
