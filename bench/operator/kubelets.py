@@ -22,7 +22,7 @@ AT_ONCE = 8
 
 
 class Kubelets:
-    """A Sink of pods; what is unbound gets a node and runs, what is to go is gone."""
+    """Stands where a reflector has its indexer: a pod that is unbound gets a node and runs, what is to go is gone."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._client = fleet.client
@@ -39,17 +39,17 @@ class Kubelets:
                 group.create_task(self._work())
 
     def upsert(self, raw: dict[str, Any]) -> None:
-        """See Sink."""
+        """A pod has changed."""
         # What has no grace left, as a pod that has ended, the server itself removes.
         leaving = raw["metadata"].get("deletionGracePeriodSeconds", 0) > 0
         if leaving or not (raw["spec"].get("nodeName") or raw["metadata"].get("deletionTimestamp")):
             self._line.put_nowait(raw)
 
     def delete(self, raw: dict[str, Any]) -> None:
-        """See Sink."""
+        """A pod is gone."""
 
     def retain(self, namespace: str | None, uids: object, resource_version: str) -> None:
-        """See Sink."""
+        """All pods have been listed."""
 
     async def _work(self) -> None:
         while True:

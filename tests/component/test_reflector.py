@@ -168,7 +168,7 @@ async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namesp
         connection,
         user_agent="dtj-operator/test",
         namespaces=namespaces,
-        sink=names,
+        indexer=names,
         relisted=lambda: relisted.append(True),
     )
     async with running(source.run()):
@@ -187,7 +187,9 @@ async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namesp
 async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, api_server, code, monkeypatch):
     monkeypatch.setattr(kopf_app, "ERROR_PAUSES", (0.01,))
     api_server.faults.add(lambda request: request.verb == "watch", Answer(code), times=None)
-    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=Names(), relisted=lambda: None)
+    source = KopfSource(
+        connection, user_agent="dtj-operator/test", namespaces=(), indexer=Names(), relisted=lambda: None
+    )
     with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
         await asyncio.wait_for(source.run(), 20)
 
@@ -200,7 +202,7 @@ async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_stormed_b
     token.write_text("old")
     connection = Connection(server=api_server.url, token=Token(file=token))
     names = Names()
-    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), sink=names, relisted=lambda: None)
+    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), indexer=names, relisted=lambda: None)
     job(api_server, "first")
     async with running(source.run()):
         await names.become("first", seconds=10)

@@ -21,7 +21,7 @@ from dtj_operator.kube.resources import JOBS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dtj_operator.cache.namespaced_name import Sink
+    from dtj_operator.cache.indexer import Shelf
     from dtj_operator.kube.rest_config import Connection
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ LOGIN_SECONDS = 5.0
 
 
 class KopfSource:
-    """An EventSource over `kopf.on.event`."""
+    """Watches jobs by `kopf.on.event` and tells an indexer."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class KopfSource:
         *,
         user_agent: str,
         namespaces: Sequence[str],
-        sink: Sink,
+        indexer: Shelf[Any],
         relisted: Callable[[], None],
     ) -> None:
         """`namespaces` empty: the whole cluster.
@@ -52,7 +52,7 @@ class KopfSource:
         self._connection = connection
         self._user_agent = user_agent
         self._namespaces = tuple(namespaces)
-        self._sink = sink
+        self._indexer = indexer
         self._relisted = relisted
         self._inbox: deque[tuple[str | None, dict[str, Any]]] = deque()
         self._waking = False
@@ -128,9 +128,9 @@ class KopfSource:
         while self._inbox:
             kind, raw = self._inbox.popleft()
             if kind == "DELETED":
-                self._sink.delete(raw)
+                self._indexer.delete(raw)
             else:
-                self._sink.upsert(raw)
+                self._indexer.upsert(raw)
             listed = listed or kind is None
         if listed:
             self._relisted()

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
     from dtj_operator.cache.job_cache import KnownJob
-    from dtj_operator.cache.namespaced_name import EventSource
     from dtj_operator.kube.rest_config import Connection
 
 logger = logging.getLogger(__name__)
@@ -187,7 +186,7 @@ class Operator:
 
     async def _watch(self, client: ApiClient, nodes: NodeWatch | None) -> None:
         """Start all sources and wait until everything that exists is known."""
-        sources: list[EventSource] = []
+        sources: list[Reflector] = []
         for namespace in self._namespaces:
             sources.append(Reflector(client, PODS, namespace, self.store.pods, labels=JOB_NAME_LABEL))
             sources.append(Reflector(client, SERVICES, namespace, self.store.services, labels=JOB_NAME_LABEL))
@@ -217,7 +216,7 @@ class Operator:
             self._connection,
             user_agent=user_agent(),
             namespaces=[namespace for namespace in self._namespaces if namespace],
-            sink=self.store.jobs,
+            indexer=self.store.jobs,
             relisted=jobs.nudge,
         )
         self._start(stream.run(), "jobs")

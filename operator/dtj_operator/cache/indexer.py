@@ -29,7 +29,7 @@ class Held(NamedTuple, Generic[T]):
 
 
 class Shelf(Generic[T]):
-    """A Sink that keeps a view of every object, grouped by the job it belongs to.
+    """Keeps a view of every object, grouped by the job it belongs to.
 
     The server's answers to the operator's own writes are put here as well, at once: whichever
     resourceVersion is higher wins, so reading never goes back behind writing.
@@ -75,7 +75,7 @@ class Shelf(Generic[T]):
                 yield key, held.value
 
     def upsert(self, raw: dict[str, Any]) -> None:
-        """See Sink."""
+        """This object exists, or did at its resourceVersion; the order of calls does not matter."""
         key = self._key(raw)
         if key is None:
             return
@@ -98,7 +98,7 @@ class Shelf(Generic[T]):
             self._changed(key)
 
     def delete(self, raw: dict[str, Any]) -> None:
-        """See Sink."""
+        """This incarnation is gone."""
         key = self._key(raw)
         metadata = raw["metadata"]
         if key is not None:
@@ -120,7 +120,10 @@ class Shelf(Generic[T]):
         self._changed(key)
 
     def retain(self, namespace: str | None, uids: AbstractSet[str], resource_version: str) -> None:
-        """See Sink."""
+        """A complete list of `namespace` (None: all) at that resourceVersion held exactly `uids`.
+
+        What is known but not among them has been deleted unseen, unless it is newer than the list.
+        """
         at = version(resource_version)
         missing = [
             (key, name, held.uid)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dtj_operator.kube.errors import Gone, KubeError, Retry
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from dtj_operator.cache.namespaced_name import Sink
+    from dtj_operator.cache.indexer import Shelf
     from dtj_operator.kube.client import ApiClient, Page
     from dtj_operator.kube.resources import Resource
 
@@ -23,19 +23,19 @@ LONGEST_PAUSE_SECONDS = 20.0
 
 
 class Reflector:
-    """An EventSource over the operator's own client.
+    """Lists and watches one kind, and keeps an indexer up to date.
 
     About a tenth of the processor time that kopf needs for the same event (measured), which is why pods,
     of which there are many, come this way.
     """
 
     def __init__(
-        self, client: ApiClient, resource: Resource, namespace: str | None, sink: Sink, *, labels: str = ""
+        self, client: ApiClient, resource: Resource, namespace: str | None, indexer: Shelf[Any], *, labels: str = ""
     ) -> None:
         self._client = client
         self._resource = resource
         self._namespace = namespace
-        self._sink = sink
+        self._indexer = indexer
         self._labels = labels
         self.synced = asyncio.Event()
 
@@ -48,15 +48,15 @@ class Reflector:
         while True:
             try:
                 if not since:
-                    since = await list_into(self._client, self._resource, self._namespace, self._sink, self._labels)
+                    since = await list_into(self._client, self._resource, self._namespace, self._indexer, self._labels)
                     self.synced.set()
                 async for change in self._client.watch(
                     self._resource, self._namespace, since=since, labels=self._labels
                 ):
                     if change.type == "DELETED":
-                        self._sink.delete(change.object)
+                        self._indexer.delete(change.object)
                     elif change.type != "BOOKMARK":
-                        self._sink.upsert(change.object)
+                        self._indexer.upsert(change.object)
                     since = change.object["metadata"]["resourceVersion"]
                     pause, behind = FIRST_PAUSE_SECONDS, 0.0
             except Gone:
@@ -77,16 +77,18 @@ class Reflector:
                 await asyncio.sleep(0.05)
 
 
-async def list_into(client: ApiClient, resource: Resource, namespace: str | None, sink: Sink, labels: str = "") -> str:
-    """Tell a sink everything there is, and what is no longer; returns the resourceVersion to watch from."""
+async def list_into(
+    client: ApiClient, resource: Resource, namespace: str | None, indexer: Shelf[Any], labels: str = ""
+) -> str:
+    """Tell an indexer everything there is, and what is no longer; returns the resourceVersion to watch from."""
     uids: set[str] = set()
     resource_version = "0"
     async for page in _ahead(client.pages(resource, namespace, labels=labels)):
         resource_version = page.resource_version
         for raw in page.items:
-            sink.upsert(raw)
+            indexer.upsert(raw)
             uids.add(raw["metadata"]["uid"])
-    sink.retain(namespace, uids, resource_version)
+    indexer.retain(namespace, uids, resource_version)
     return resource_version
 
 

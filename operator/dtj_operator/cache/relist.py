@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dtj_operator.cache.reflector import list_into
 from dtj_operator.kube.errors import KubeError
@@ -13,7 +13,7 @@ from dtj_operator.kube.errors import KubeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dtj_operator.cache.namespaced_name import Sink
+    from dtj_operator.cache.indexer import Shelf
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.kube.resources import Resource
 
@@ -30,12 +30,18 @@ class Resync:
     """Lists one kind anew every five minutes, and soon after `nudge`."""
 
     def __init__(
-        self, client: ApiClient, resource: Resource, namespaces: Sequence[str | None], sink: Sink, *, labels: str = ""
+        self,
+        client: ApiClient,
+        resource: Resource,
+        namespaces: Sequence[str | None],
+        indexer: Shelf[Any],
+        *,
+        labels: str = "",
     ) -> None:
         self._client = client
         self._resource = resource
         self._namespaces = namespaces
-        self._sink = sink
+        self._indexer = indexer
         self._labels = labels
         self._nudged = asyncio.Event()
         self._succeeded_at = asyncio.get_running_loop().time()
@@ -52,7 +58,7 @@ class Resync:
     async def once(self) -> None:
         """List everything now. Raises KubeError."""
         for namespace in self._namespaces:
-            await list_into(self._client, self._resource, namespace, self._sink, self._labels)
+            await list_into(self._client, self._resource, namespace, self._indexer, self._labels)
         self._succeeded_at = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
