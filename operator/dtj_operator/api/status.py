@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from dtj_operator.api.enums import Cause, ConditionType, Phase, Reason, Role, StrategyType
+from dtj_operator.api.enums import Cause, ConditionType, Phase, Role, StrategyType
 from dtj_operator.api.wire_model import WireModel
 
 
@@ -232,12 +232,6 @@ class JobStatus(WireModel):
     def finished(self) -> bool:
         """Whether the job has succeeded or failed, for ever."""
         return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
-
-    @property
-    def failed_reason(self) -> Reason | str | None:
-        """Reason of the Failed condition, if the job has failed."""
-        condition = self.condition(ConditionType.FAILED)
-        return condition.reason if condition and condition.holds else None
 
     def wire(self) -> dict[str, Any]:
         """The exact JSON for the status subresource; what is not set is left out."""

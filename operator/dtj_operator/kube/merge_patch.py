@@ -31,17 +31,3 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         if value is not None and new.get(name) is None:
             patch[name] = None
     return patch
-
-
-def applied(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """What a server makes of `old` with that patch."""
-    result = dict(old)
-    for name, value in patch.items():
-        if value is None:
-            result.pop(name, None)
-        elif isinstance(value, dict):
-            before = result.get(name)
-            result[name] = applied(before if isinstance(before, dict) else {}, value)
-        else:
-            result[name] = value
-    return result

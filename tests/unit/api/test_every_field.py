@@ -15,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 from dtj_operator.api.crd import crd
+from dtj_operator.api.enums import ConditionType
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.reconcile.state.plan import DeletePod
 from tests.support.job_builder import Change, JobBuilder, done, failed, job, ready
@@ -111,12 +112,18 @@ def claim(world: JobBuilder) -> list[str]:
     return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes]
 
 
+def failed_reason(world: JobBuilder) -> str | None:
+    """Reason of the Failed condition, if the job has failed."""
+    condition = world.status.condition(ConditionType.FAILED)
+    return str(condition.reason) if condition and condition.holds else None
+
+
 def after(change: Change, role: str = "worker", index: int = 1, *, seconds: float = 0) -> Look:
     """Phase of a running job, and the reason if it failed, some time after that happened to a pod."""
 
     def look(world: JobBuilder) -> str:
         world.running().pod(role, index, change).settle().later(seconds).settle()
-        return str(world.status.failed_reason or world.status.phase)
+        return str(failed_reason(world) or world.status.phase)
 
     return look
 
@@ -176,7 +183,7 @@ def seconds_to_end(begin: Callable[[JobBuilder], JobBuilder]) -> Look:
         begin(world)
         if world.decide().plan.next_check is None:
             return None
-        return until(world, lambda: world.settle().status.finished), str(world.status.failed_reason)
+        return until(world, lambda: world.settle().status.finished), str(failed_reason(world))
 
     return look
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtj_operator.kube.merge_patch import applied, difference
+from dtj_operator.kube.merge_patch import difference
 
 values = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
@@ -11,6 +14,20 @@ values = st.recursive(
     max_leaves=8,
 )
 objects = st.dictionaries(st.text(max_size=2), values, max_size=4)
+
+
+def applied(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server makes of `old` with that patch."""
+    result = dict(old)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, dict):
+            before = result.get(name)
+            result[name] = applied(before if isinstance(before, dict) else {}, value)
+        else:
+            result[name] = value
+    return result
 
 
 @given(objects, objects)
