@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,16 @@ METADATA = (
 """What is read of a job's metadata."""
 LEVELS_MAX = 200
 """Of lists and objects within each other: ten times what a pod has at its deepest, and less than pydantic's 255."""
+CHANGEABLE: dict[str, Any] = {
+    "suspend": True,
+    "ttl_seconds_after_finished": True,
+    "active_deadline_seconds": True,
+    "clean_pod_policy": True,
+    "managed_by": True,
+    "failure_policy": {"max_restarts"},
+    "replica_specs": {"worker": {"replicas"}},
+}
+"""Fields that may change while a job runs, as pydantic's `exclude` takes them."""
 _NOTHING = JobSpec(replica_specs={})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -95,6 +107,16 @@ class Job:
 def managed_here(manager: str) -> bool:
     """Whether this value of `spec.managedBy` leaves a job to this operator."""
     return manager in {"", MANAGED_BY}
+
+
+def spec_hash(spec: JobSpec) -> str:
+    """16 hex digits over all that must not change while the job runs.
+
+    Defaults are left out, so that a field that a newer schema adds changes no hash.
+    """
+    fixed = spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
+    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:

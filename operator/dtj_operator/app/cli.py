@@ -12,9 +12,9 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from dtj_operator import operator_version
 from dtj_operator.app.log_format import set_up
 from dtj_operator.app.settings import SettingsProblem, parser, settings_from
-from dtj_operator.app.version import operator_version
 from dtj_operator.kube.serializer import DEEPEST
 
 if TYPE_CHECKING:

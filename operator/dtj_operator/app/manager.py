@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dtj_operator import operator_version, user_agent
 from dtj_operator.app.http_server import health, metrics, serving
 from dtj_operator.app.preflight import (
     NEEDED,
@@ -22,7 +23,6 @@ from dtj_operator.app.preflight import (
     may_watch_nodes,
     open_namespaces,
 )
-from dtj_operator.app.version import operator_version, user_agent
 from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.cache.job_cache import JOB_NAME_LABEL, Store
 from dtj_operator.cache.namespaced_name import Key, SourceEnded

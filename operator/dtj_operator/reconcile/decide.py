@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.ownership import hands_off
 from dtj_operator.reconcile.policies.cleanup import clean_up, finished
 from dtj_operator.reconcile.policies.completion import succeeded
 from dtj_operator.reconcile.policies.container_restarts import restarted_in_place
@@ -23,10 +22,9 @@ from dtj_operator.reconcile.policies.running import forgiven
 from dtj_operator.reconcile.policies.scaling import scaled
 from dtj_operator.reconcile.policies.suspend import started, suspended
 from dtj_operator.reconcile.policies.validation import validated
-from dtj_operator.reconcile.state.plan import Plan
+from dtj_operator.reconcile.state.plan import Plan, Verdict
 from dtj_operator.reconcile.state.progress import reported
 from dtj_operator.reconcile.state.scope import Draft
-from dtj_operator.reconcile.state.verdict import Verdict
 from dtj_operator.reconcile.status_builder import plan_of
 from dtj_operator.reconcile.status_summary import report
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from dtj_operator.api.job import Job
     from dtj_operator.reconcile.state.snapshot import Snapshot
 
     Policy = Callable[[Draft], Verdict | None]
@@ -74,3 +73,10 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     clean_up(draft)
     report(draft)
     return plan_of(draft)
+
+
+def hands_off(job: Job) -> bool:
+    """No pods, no status, no events: somebody else manages the job, it is being deleted (the
+    garbage collector follows the owner references), or its status cannot be understood.
+    """
+    return not job.managed_here or job.deleted_at is not None or not job.status_readable

@@ -6,9 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import CleanPodPolicy, ConditionType, Role
-from dtj_operator.reconcile.state.plan import DeleteJob, DeleteService
+from dtj_operator.reconcile.state.plan import DeleteJob, DeleteService, Verdict
 from dtj_operator.reconcile.state.snapshot import TERMINAL
-from dtj_operator.reconcile.state.verdict import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft

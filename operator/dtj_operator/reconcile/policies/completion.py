@@ -17,9 +17,9 @@ from dtj_operator.api.enums import (
     SuccessType,
 )
 from dtj_operator.api.status import whole_second
+from dtj_operator.reconcile.state.plan import Verdict
 from dtj_operator.reconcile.state.progress import final_progress
 from dtj_operator.reconcile.state.replicas import Slot
-from dtj_operator.reconcile.state.verdict import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft

@@ -18,10 +18,10 @@ from dtj_operator.reconcile.policies.running import IN_PLACE
 if TYPE_CHECKING:
     from dtj_operator.api.status import Root
     from dtj_operator.reconcile.failures.restart_decision import Judgement
+    from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Container, Pod
-    from dtj_operator.reconcile.state.verdict import Verdict
 
 
 COUNTED_AT_ONCE = 1000

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.builders.pod import overridden
 from dtj_operator.reconcile.policies.validation import forget_refusal
-from dtj_operator.reconcile.state.verdict import Verdict
+from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft

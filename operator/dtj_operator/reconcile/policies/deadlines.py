@@ -14,8 +14,8 @@ from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.policies.running import all_up
 
 if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.scope import Draft
-    from dtj_operator.reconcile.state.verdict import Verdict
 
 
 def past_deadline(draft: Draft) -> Verdict | None:

@@ -32,9 +32,9 @@ from dtj_operator.reconcile.failures.root_cause import root_of, tally
 from dtj_operator.reconcile.policies.completion import fail_job
 
 if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
-    from dtj_operator.reconcile.state.verdict import Verdict
 
 NAMED = 5
 """So many replaced pods are named in an event."""

@@ -12,8 +12,8 @@ from dtj_operator.api.status import whole_second
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.policies.created import take_spec
 from dtj_operator.reconcile.policies.validation import validated_at_rest
+from dtj_operator.reconcile.state.plan import Verdict
 from dtj_operator.reconcile.state.replicas import SlotRecord
-from dtj_operator.reconcile.state.verdict import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft

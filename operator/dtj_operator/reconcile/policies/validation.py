@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
@@ -12,29 +10,7 @@ from dtj_operator.reconcile.failures.pod_problems import unanswered
 from dtj_operator.reconcile.state.snapshot import TroubleKind
 
 if TYPE_CHECKING:
-    from dtj_operator.api.spec import JobSpec
     from dtj_operator.reconcile.state.scope import Draft
-
-CHANGEABLE: dict[str, Any] = {
-    "suspend": True,
-    "ttl_seconds_after_finished": True,
-    "active_deadline_seconds": True,
-    "clean_pod_policy": True,
-    "managed_by": True,
-    "failure_policy": {"max_restarts"},
-    "replica_specs": {"worker": {"replicas"}},
-}
-"""Fields that may change while a job runs, as pydantic's `exclude` takes them."""
-
-
-def spec_hash(spec: JobSpec) -> str:
-    """16 hex digits over all that must not change while the job runs.
-
-    Defaults are left out, so that a field that a newer schema adds changes no hash.
-    """
-    fixed = spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
-    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def validated(draft: Draft) -> None:

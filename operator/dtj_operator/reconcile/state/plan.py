@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dtj_operator.api.status import JobStatus
+
+
+class Verdict(Enum):
+    """The answer of a policy that has one; others answer None, and the next one is asked."""
+
+    SETTLED = auto()
+    """Nothing that comes later in the list matters in this pass."""
 
 
 class Urgency(StrEnum):
@@ -25,7 +32,7 @@ class Urgency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """One pod for one slot, built by `build.pod`."""
+    """One pod for one slot, built by `builders.pod`."""
 
     role: str
     index: int

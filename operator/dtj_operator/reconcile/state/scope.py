@@ -16,6 +16,7 @@ from dtj_operator.api.enums import (
     Role,
     StrategyType,
 )
+from dtj_operator.api.job import spec_hash
 from dtj_operator.api.status import (
     Condition,
     ReplicaStatus,
@@ -25,7 +26,6 @@ from dtj_operator.api.status import (
 from dtj_operator.builders.metadata import pod_name
 from dtj_operator.builders.pod import main_container_name
 from dtj_operator.builders.strategy_choice import choose_strategy
-from dtj_operator.reconcile.policies.validation import spec_hash
 from dtj_operator.reconcile.state.plan import Action, DeletePod, Event
 from dtj_operator.reconcile.state.replicas import Slot, SlotRecord, read_indexes, read_slots, wanted_slots
 from dtj_operator.reconcile.state.snapshot import TERMINAL
