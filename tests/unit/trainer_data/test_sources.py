@@ -10,13 +10,14 @@ import pytest
 from pyarrow import csv, parquet
 
 from dtj_trainer import data
-from dtj_trainer.data import files, read_ahead, records, text, webhdfs
+from dtj_trainer.data import files, read_ahead, records, text
 from dtj_trainer.data.deal import Dealt, Order
 from dtj_trainer.data.places import Places
 from dtj_trainer.data.read_ahead import chunks
 from dtj_trainer.data.reading import Reading
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.storage import file_system
 from tests.trainer.data import tfrecords
 
 
@@ -219,7 +220,7 @@ def test_hdfs_goes_through_webhdfs():
 
 
 def test_an_hdfs_that_is_silent_or_away_is_told_of_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(webhdfs, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(file_system, "SILENCE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(PreflightFailed, match=f"the service that holds hdfs://127.0.0.1:{port}/a does not answer"):

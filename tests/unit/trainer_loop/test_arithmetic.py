@@ -14,8 +14,8 @@ from dtj_trainer.loop.learning_rate import factor, known
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
 from dtj_trainer.state import job_file
-from dtj_trainer.state.folder import folder
 from dtj_trainer.state.job_file import JobFile
+from dtj_trainer.storage.folder import folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choice import choose
 

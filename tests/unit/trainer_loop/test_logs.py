@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.observe import logs
-from dtj_trainer.state.remote_folder import RemoteFolder
+from dtj_trainer.storage.remote_folder import RemoteFolder
 
 
 def test_a_store_that_is_silent_delays_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.folder import folder, write_json
 from dtj_trainer.state.markers import Done, Owner, finished
+from dtj_trainer.storage.folder import folder, write_json
 
 
 def owner(directory: Path, uid: str, attempt: int) -> Owner:

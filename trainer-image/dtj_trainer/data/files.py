@@ -169,7 +169,7 @@ def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
     if scheme in {"s3", "s3a"}:
         return ArrowFSWrapper(fs.S3FileSystem(**{**_s3_endpoint(), **storage})), path
     if scheme in {"hdfs", "webhdfs"}:
-        from dtj_trainer.data.webhdfs import WebHdfs
+        from dtj_trainer.storage.file_system import WebHdfs
 
         parts = urlsplit(by_webhdfs(uri))
         return WebHdfs(**{"host": parts.hostname, "port": parts.port, "user": parts.username, **storage}), parts.path

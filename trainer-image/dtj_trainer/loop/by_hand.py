@@ -20,8 +20,8 @@ from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.running import Session, calm
 from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.folder import folder
 from dtj_trainer.state.markers import Done, Owner
+from dtj_trainer.storage.folder import folder
 
 
 class Job:

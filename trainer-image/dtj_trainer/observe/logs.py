@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from dtj_trainer.state.background import Background
-from dtj_trainer.state.folder import folder
-from dtj_trainer.state.remote_folder import RemoteFolder
+from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.remote_folder import RemoteFolder
 
 CARRY_SECONDS = 30.0
 

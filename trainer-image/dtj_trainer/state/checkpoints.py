@@ -18,8 +18,8 @@ from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserErro
 from dtj_trainer.failures import classify
 from dtj_trainer.state import snapshot
 from dtj_trainer.state.background import Background
-from dtj_trainer.state.folder import Aside, folder
 from dtj_trainer.state.markers import Done, Owner
+from dtj_trainer.storage.folder import Aside, folder
 from dtj_trainer.strategy import first_values
 
 INDEX = "checkpoint"

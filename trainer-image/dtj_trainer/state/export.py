@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.state.folder import folder
-from dtj_trainer.state.remote_folder import RemoteFolder
+from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.remote_folder import RemoteFolder
 
 LAST = "saved_model.pb"
 """The file by which readers know a SavedModel; it comes when all others are there."""

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.state.folder import Folder, json_text, read_json
+from dtj_trainer.storage.folder import Folder, json_text, read_json
 from dtj_trainer.strategy.choice import FAMILIES
 
 NAME = "job.json"

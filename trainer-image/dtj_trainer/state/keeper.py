@@ -10,10 +10,10 @@ from dtj_trainer.link import ENDING_SAVE_SECONDS
 from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.folder import folder
 from dtj_trainer.state.job_file import JobFile
 from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.state.position import Position
+from dtj_trainer.storage.folder import folder
 
 OURS = frozenset({"step", "state"})
 """Names in a checkpoint that are taken; an object of such a name is saved as `own_<name>`."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.folder import Folder, folder, json_text, read_json, write_json
+from dtj_trainer.storage.folder import Folder, folder, json_text, read_json, write_json
 
 OWNER = "owner.json"
 DONE = "done.json"

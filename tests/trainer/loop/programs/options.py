@@ -16,8 +16,8 @@ import dtj
 from dtj_trainer.data import feed
 from dtj_trainer.loop import engine
 from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.folder import folder as local
 from dtj_trainer.state.markers import Owner
+from dtj_trainer.storage.folder import folder as local
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])

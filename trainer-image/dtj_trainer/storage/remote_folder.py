@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from dtj_trainer.data.files import file_system
 from dtj_trainer.errors import PeerLost, PreflightFailed
-from dtj_trainer.state.folder import ASIDE
+from dtj_trainer.storage.folder import ASIDE
 
 ATTEMPTS = 5
 """Tries of one request; waits of 0.5, 1, 2 and 4 s between them."""

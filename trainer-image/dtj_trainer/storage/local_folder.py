@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtj_trainer.errors import PeerLost
-from dtj_trainer.state.folder import ASIDE
+from dtj_trainer.storage.folder import ASIDE
 
 READ_SECONDS = 0.5
 """Between two tries of a read that fails."""

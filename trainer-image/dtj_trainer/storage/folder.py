@@ -67,10 +67,10 @@ class Folder(Protocol):
 def folder(directory: str) -> Folder:
     """The folder meant by a path or URI."""
     if "://" in directory and not directory.startswith("file://"):
-        from dtj_trainer.state.remote_folder import RemoteFolder
+        from dtj_trainer.storage.remote_folder import RemoteFolder
 
         return RemoteFolder(directory)
-    from dtj_trainer.state.local_folder import LocalFolder
+    from dtj_trainer.storage.local_folder import LocalFolder
 
     return LocalFolder(directory.removeprefix("file://"))
 
