@@ -15,12 +15,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from dtj_trainer import link
 from dtj_trainer.cluster import devices
 from dtj_trainer.cluster.board import Board
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
+from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.reporter import ChildLink
 from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.build import build
@@ -48,7 +49,7 @@ class Session:
     strategy: Any
     """A `tf.distribute.Strategy`; the default one of this process."""
     board: Board
-    link: link.ChildLink
+    link: ChildLink
     seed: int | None
     deterministic: bool
     prepared: bool
@@ -134,7 +135,7 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         return _current
     gc.set_threshold(BRING_UP_OBJECTS)
     environment = read()
-    child = link.child()
+    child = reporter.child()
     child.hello()
     _leave_if_finished(environment, child)
     deterministic = deterministic or environment.deterministic
@@ -185,7 +186,7 @@ def _copies(session: Session) -> str:
     return f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
 
 
-def _serve(environment: Environment, child: link.ChildLink) -> NoReturn:
+def _serve(environment: Environment, child: ChildLink) -> NoReturn:
     """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
     from dtj_trainer.supervisor.child import serve
 
@@ -193,7 +194,7 @@ def _serve(environment: Environment, child: link.ChildLink) -> NoReturn:
     serve(child)
 
 
-def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:
+def _leave_if_finished(environment: Environment, child: ChildLink) -> None:
     if environment.role == "evaluator":
         if not environment.checkpoint.directory:
             raise PreflightFailed(
@@ -204,7 +205,7 @@ def _leave_if_finished(environment: Environment, child: link.ChildLink) -> None:
         sys.exit(0)
 
 
-def is_finished(environment: Environment, child: link.ChildLink) -> bool:
+def is_finished(environment: Environment, child: ChildLink) -> bool:
     """Whether this job has come to its end before; then that is said."""
     done = finished(environment.checkpoint.directory, environment.uid)
     if done is None:
@@ -256,7 +257,7 @@ def _is_seeded() -> bool:
     return context.global_seed() is not None
 
 
-def _hear_sigterm(child: link.ChildLink) -> None:
+def _hear_sigterm(child: ChildLink) -> None:
     """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks is ended by it."""
 
     def heard(*_: object) -> None:

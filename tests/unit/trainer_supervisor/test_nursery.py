@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dtj_trainer import link
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.nursery import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
 from dtj_trainer.supervisor.spawning import Spawned
@@ -35,14 +35,14 @@ def zygote(pair) -> Iterator[Spawned]:
 
 def test_one_that_was_started_with_a_part_of_the_environment_tells_its_children_the_rest(zygote, pair):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(link.encode({"ready": 1.0}))
+    pair[1].send(reporter.encode({"ready": 1.0}))
     home.listen_now()
-    ours, childs = link.pair()
+    ours, childs = reporter.pair()
     with ours:
         home.bear(1, {"program": "x.py", "environment": {"TF_CONFIG": "{}"}}, childs)
-    packet, descriptors, _, _ = socket.recv_fds(pair[1], link.PACKET_BYTES, 1)
+    packet, descriptors, _, _ = socket.recv_fds(pair[1], reporter.PACKET_BYTES, 1)
     os.close(*descriptors)
-    order = link.decode(packet)["order"]
+    order = reporter.decode(packet)["order"]
     assert order == {"program": "x.py", "environment": {"TF_NUM_INTRAOP_THREADS": "2", "TF_CONFIG": "{}"}}
 
 
@@ -55,9 +55,9 @@ def test_what_only_the_program_reads_may_differ_from_what_it_was_started_with(zy
 
 def test_what_it_said_before_it_went_is_heard_though_it_had_not_heard_all(zygote, pair):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(link.encode({"ready": 1.0}))
+    pair[1].send(reporter.encode({"ready": 1.0}))
     home.listen_now()
-    pair[1].send(link.encode({"exited": 7, "status": 0}))
+    pair[1].send(reporter.encode({"exited": 7, "status": 0}))
     home.retire()
     pair[1].close()
     home.listen_now()
@@ -77,7 +77,7 @@ def test_one_that_was_started_with_something_else_or_is_not_wanted_is_ended(zygo
 
 
 def forks_none(home: Nursery, _zygotes: socket.socket) -> None:
-    ours, childs = link.pair()
+    ours, childs = reporter.pair()
     with ours:
         home.bear(1, {}, childs)
 
@@ -85,14 +85,14 @@ def forks_none(home: Nursery, _zygotes: socket.socket) -> None:
 def tells_no_end(home: Nursery, zygotes: socket.socket) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    zygotes.send(link.encode({"forked": 1, "pid": gone.pid}))
+    zygotes.send(reporter.encode({"forked": 1, "pid": gone.pid}))
     home.listen_now()
 
 
 @pytest.mark.parametrize("owes", [forks_none, tells_no_end])
 def test_one_that_owes_an_answer_and_is_silent_is_ended(zygote, pair, owes: Callable[[Nursery, socket.socket], None]):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(link.encode({"ready": 1.0}))
+    pair[1].send(reporter.encode({"ready": 1.0}))
     home.listen_now()
     owes(home, pair[1])
     began = time.monotonic()
@@ -119,7 +119,7 @@ def test_where_no_process_can_be_made_a_zygote_is_tried_again_later(monkeypatch)
 def test_where_no_process_can_be_made_the_child_is_unborn(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", no_process)
     home = Nursery(ENVIRONMENT, preload=False)
-    ours, childs = link.pair()
+    ours, childs = reporter.pair()
     with ours:
         home.bear(1, {}, childs)
         assert ours.recv(1) == b""

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from dtj_trainer import link
 from dtj_trainer.cluster.task_mode import read_place
 from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.messenger import Answer
 from dtj_trainer.supervisor.nursery import Nursery
@@ -55,26 +55,26 @@ def trains() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_save_that_began_before_a_second_sigterm_is_waited_for_and_so_is_what_its_process_says_then(trains):
     home = Interrupted()
     supervision = Supervision(Settings(), read_place({}, 9401), None, home)
-    ours, theirs = link.pair()
+    ours, theirs = reporter.pair()
     ours.setblocking(False)
     supervision._pod.child = Child(1, ours, 0, pid=trains.pid, released_at=time.monotonic())
     supervision._rendezvous.stand(Stage.RUNNING)
     with ours, theirs, supervision._wake, supervision._woken, supervision._selector:
-        theirs.send(link.encode({"type": "hello", "managed": True}))
+        theirs.send(reporter.encode({"type": "hello", "managed": True}))
         supervision._signalled(signal.SIGTERM, None)
         supervision._turn(time.monotonic())
 
         def save() -> None:
-            theirs.send(link.encode({"type": "saving", "step": 7}))
+            theirs.send(reporter.encode({"type": "saving", "step": 7}))
             supervision._signalled(signal.SIGTERM, None)
 
         home.meanwhile = save
         supervision._turn(time.monotonic())
         home.meanwhile = lambda: None
         supervision._turn(time.monotonic())
-        theirs.send(link.encode({"type": "checkpoint", "step": 7}))
+        theirs.send(reporter.encode({"type": "checkpoint", "step": 7}))
         supervision._turn(time.monotonic())
-        assert "preempt" in link.decode(theirs.recv(link.PACKET_BYTES)).values()
+        assert "preempt" in reporter.decode(theirs.recv(reporter.PACKET_BYTES)).values()
     with pytest.raises(subprocess.TimeoutExpired):
         trains.wait(0.2)
 
@@ -86,7 +86,7 @@ class Waiting(Supervision):
         config = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
         place = read_place({"TF_CONFIG": json.dumps(config), "DTJ_UID": "ours"}, 9401)
         super().__init__(Settings(standby="off"), place, None, Interrupted())
-        ours, self.theirs = link.pair()
+        ours, self.theirs = reporter.pair()
         ours.setblocking(False)
         self._pod.child = Child(1, ours, 0)
         self._rendezvous.follow()
@@ -112,7 +112,7 @@ def test_nobody_is_let_go_into_a_cluster_where_another_job_answers_to_the_name_o
 def test_the_link_of_a_process_that_follows_is_watched_though_a_fork_of_the_program_still_holds_the_one_before():
     home = Expecting()
     supervision = Supervision(Settings(), read_place({}, 9401), None, home)
-    ours, theirs = link.pair()
+    ours, theirs = reporter.pair()
     first = supervision._pod.child = Child(1, ours, 0, released_at=time.monotonic() - 5)
     supervision._rendezvous.stand(Stage.RUNNING)
     with ours, theirs, supervision._wake, supervision._woken, supervision._selector:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dtj_trainer.link import ChildLink
+from dtj_trainer.ipc.reporter import ChildLink
 from dtj_trainer.observe.logs import Logs
 
 HERE = "plugins/profile"

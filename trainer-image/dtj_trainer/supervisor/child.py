@@ -21,13 +21,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NoReturn, TextIO
 
-from dtj_trainer import link, standby
 from dtj_trainer.cluster import probes
 from dtj_trainer.cluster.task_mode import dtensor_environment
 from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.failures import Failure, classify
+from dtj_trainer.ipc import reporter, takeover
 
 LEADER_SECONDS: Final = 1.0
 """A plain script's head start for its leader: what a too early call costs in gRPC's back-off."""
@@ -38,7 +38,7 @@ def run(order: dict[str, Any]) -> NoReturn:
     """Carry out the supervisor's order: environment, and a program or the server."""
     _detach()
     os.environ.update(order.get("environment", {}))
-    ours, process = link.child(), os.getpid()
+    ours, process = reporter.child(), os.getpid()
     try:
         code = _run(order, ours)
     except BaseException as error:
@@ -50,10 +50,10 @@ def run(order: dict[str, Any]) -> NoReturn:
     os._exit(code)
 
 
-def _run(order: dict[str, Any], ours: link.ChildLink) -> int:
+def _run(order: dict[str, Any], ours: reporter.ChildLink) -> int:
     if order.get("standby"):
-        silence = standby.be_quiet()
-        ours.begin_as_standby(lambda: standby.speak(silence))
+        silence = takeover.be_quiet()
+        ours.begin_as_standby(lambda: takeover.speak(silence))
     elif order.get("awaits") and _is_finished(ours):
         return 0
     else:
@@ -69,7 +69,7 @@ def _run(order: dict[str, Any], ours: link.ChildLink) -> int:
     return _done(ours, in_cluster=bool(order.get("mesh")), explicit_exit=False)
 
 
-def _is_finished(ours: link.ChildLink) -> bool:
+def _is_finished(ours: reporter.ChildLink) -> bool:
     """Whether the job has ended before: then its peers are gone, and nobody is to wait for them."""
     from dtj_trainer import running
     from dtj_trainer.cluster import environment
@@ -124,7 +124,7 @@ def _run_program(name: str, arguments: list[str], *, is_module: bool) -> None:
     exec(compile(source, name, "exec"), main.__dict__)  # noqa: S102 - running it is the task
 
 
-def _failed(ours: link.ChildLink, error: BaseException, *, in_cluster: bool) -> int:
+def _failed(ours: reporter.ChildLink, error: BaseException, *, in_cluster: bool) -> int:
     failure = classify(error)
     if failure.cls == ExitClass.DONE:
         return _done(ours, in_cluster=in_cluster, explicit_exit=True)
@@ -166,7 +166,7 @@ def _is_ours(filename: str) -> bool:
     return filename == __file__ or filename.startswith("<frozen runpy")
 
 
-def _done(ours: link.ChildLink, *, in_cluster: bool, explicit_exit: bool) -> int:
+def _done(ours: reporter.ChildLink, *, in_cluster: bool, explicit_exit: bool) -> int:
     """The program has ended well: finish as the interpreter would, then leave with the others.
 
     Whoever leaves early breaks the last step of those who are a little behind.
@@ -179,7 +179,7 @@ def _done(ours: link.ChildLink, *, in_cluster: bool, explicit_exit: bool) -> int
     return 0
 
 
-def serve(ours: link.ChildLink) -> NoReturn:
+def serve(ours: reporter.ChildLink) -> NoReturn:
     """Serve a chief's program, as a ps or worker, until killed."""
     from dtj_trainer.data import reader
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from dtj_trainer import link
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor.termination import Ending
 
 
@@ -66,7 +66,7 @@ class Child:
     def say(self, message: Mapping[str, Any]) -> None:
         """Over the link, unless the process has closed it."""
         with contextlib.suppress(OSError):
-            self.sock.send(link.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            self.sock.send(reporter.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
 
 @dataclass(frozen=True, slots=True)

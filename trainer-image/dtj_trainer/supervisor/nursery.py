@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from dtj_trainer import link
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor.spawning import Spawned, spawn
 
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -132,10 +132,10 @@ class Nursery:
     def _listen(self) -> None:
         assert self.control is not None
         try:
-            packet = self.control.recv(link.PACKET_BYTES)
+            packet = self.control.recv(reporter.PACKET_BYTES)
         except OSError:
             packet = b""
-        message = link.decode(packet)
+        message = reporter.decode(packet)
         self._owes_since = None
         if "ready" in message:
             self.loaded = True
@@ -176,7 +176,7 @@ class Nursery:
             os.kill(self._zygote, signal.SIGKILL)  # it has none, and would hear of it when it has imported all
         elif self.control is not None:
             with suppress(OSError):
-                self.control.send(link.encode({"retire": True}), socket.MSG_NOSIGNAL)
+                self.control.send(reporter.encode({"retire": True}), socket.MSG_NOSIGNAL)
 
     def close(self) -> None:
         """Let the zygote go, with all children that it has."""
@@ -241,7 +241,7 @@ class Nursery:
         assert self.control is not None
         told = {**order, "environment": {**self._untold, **order.get("environment", {})}}
         try:
-            socket.send_fds(self.control, [link.encode({"fork": number, "order": told})], [end.fileno()])
+            socket.send_fds(self.control, [reporter.encode({"fork": number, "order": told})], [end.fileno()])
         except OSError:
             self._waiting.append((number, order, end))
         else:
@@ -253,7 +253,7 @@ class Nursery:
 
         environment = {
             **self._environment,
-            link.LINK_FD: str(end.fileno()),
+            reporter.LINK_FD: str(end.fileno()),
             ORDER: json.dumps(order),
         }
         with end:

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from dtj_trainer import link
 from dtj_trainer.cluster.accelerators import gpu_there
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.life import Child
 from dtj_trainer.supervisor.metrics import resident_bytes
@@ -83,7 +83,7 @@ class Standby:
         if room is None or room <= self._headroom:
             self._due = now + AGAIN_SECONDS
             return False
-        ours, theirs = link.pair()
+        ours, theirs = reporter.pair()
         ours.setblocking(False)
         self.process = Child(number, ours, self._cgroup.oom_kills(), standby=True, side=1 - trains.side)
         self._dismissed = False
@@ -98,12 +98,12 @@ class Standby:
         """Read what it says: whether it is prepared, and how it ends."""
         while self.process is not None:
             try:
-                packet = self.process.sock.recv(link.PACKET_BYTES)
+                packet = self.process.sock.recv(reporter.PACKET_BYTES)
             except (BlockingIOError, OSError):
                 return
             if not packet:
                 return
-            message = link.decode(packet)
+            message = reporter.decode(packet)
             if message.get("type") == "prepared":
                 self.process.prepared = True
             elif message.get("type") == "outcome":

@@ -16,12 +16,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dtj_trainer import link
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
+from dtj_trainer.ipc import reporter
 from dtj_trainer.supervisor import nursery, standby, termination
 from dtj_trainer.supervisor.departure import Departure
 from dtj_trainer.supervisor.facts import PodFacts
@@ -196,7 +196,7 @@ class Supervision:
     def _begin(self, now: float) -> None:
         if self._pod.child is not None or now < self._fork_at or self._promote():
             return
-        ours, theirs = link.pair()
+        ours, theirs = reporter.pair()
         ours.setblocking(False)
         self._born += 1
         self._pod.child = Child(self._born, ours, self._cgroup.oom_kills())
@@ -355,13 +355,13 @@ class Supervision:
         child = self._pod.child
         while child is not None:
             try:
-                packet = child.sock.recv(link.PACKET_BYTES)
+                packet = child.sock.recv(reporter.PACKET_BYTES)
             except (BlockingIOError, OSError):
                 return
             if not packet:
                 self._selector_forget(child.sock)
                 return
-            self._hear_child(child, link.decode(packet), now)
+            self._hear_child(child, reporter.decode(packet), now)
 
     def _selector_forget(self, sock: socket.socket) -> None:
         """The child closed its end: its exit is reported by the nursery, the socket only spins."""
@@ -436,7 +436,7 @@ class Supervision:
         """How long a save may still go on; whether its writer still may commit is for the writer to look up."""
         if self._progress.phase in WRITING_PHASES:
             return SAVE_SECONDS
-        return link.ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
+        return reporter.ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
 
     def _check_versions(self, now: float) -> None:
         odd = self._rendezvous.odd_version()

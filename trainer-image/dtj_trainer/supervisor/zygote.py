@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-from dtj_trainer.link import LINK_FD, PACKET_BYTES, Message, decode, encode
+from dtj_trainer.ipc.reporter import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.supervisor.ahead import Ahead
 
 

@@ -11,14 +11,14 @@ from unittest import mock
 import tensorflow as tf
 
 import dtj
-from dtj_trainer import link
+from dtj_trainer.ipc import reporter
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
 ASKED_TO_LEAVE_AT = int(os.environ.get("TEST_ASKED_TO_LEAVE_AT", "0"))
 STALLS_AT = int(os.environ.get("TEST_STALLS_AT", "0"))
 NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
 REPORTS_EVERY = int(os.environ.get("TEST_REPORTS_EVERY", "1"))
-progress = mock.patch.object(link.ChildLink, "progress").start()
+progress = mock.patch.object(reporter.ChildLink, "progress").start()
 
 if "TEST_AGAIN" in os.environ:
     with dtj.session() as job:
@@ -42,9 +42,9 @@ with dtj.session() as job:
     assert int(made.numpy()) == begun
     for number in range(begun + 1, begun + 1 + int(os.environ.get("TEST_STEPS", "2000"))):
         if number == ASKED_AT and job.index == job.input_context.num_input_pipelines - 1:  # as POST /checkpoint does
-            link.child().checkpoint_wanted.set()
+            reporter.child().checkpoint_wanted.set()
         if number == ASKED_TO_LEAVE_AT and not job.is_chief:
-            link.child().preempted.set()
+            reporter.child().preempted.set()
         if number == STALLS_AT and job.is_chief:
             time.sleep(2.5)
         loss = step()

@@ -5,10 +5,10 @@ import os
 import sys
 import time
 
-from dtj_trainer import link
+from dtj_trainer.ipc import reporter
 
 print("SAY begin", os.getpid(), "tensorflow" in sys.modules, flush=True)
-ours = link.child()
+ours = reporter.child()
 ours.hello()
 ours.phase("cluster", 0.1)
 for step in range(1, int(sys.argv[1]) + 1):
