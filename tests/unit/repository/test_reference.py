@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
+from dtj_operator.api.enums import Cause, ConditionType, EventReason, Reason
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PAGES = CHECKOUT / "docs" / "reference"
@@ -57,3 +59,9 @@ def test_the_page_of_the_library_has_every_argument(function: str):
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", both + alone * (function == "fit"), re.MULTILINE)
     written = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert written == wanted - {"model", "train_step", "state", "data", "validation_step"}
+
+
+@pytest.mark.parametrize("words", [ConditionType, Reason, EventReason, Cause])
+def test_the_page_of_conditions_names_every_condition_reason_event_and_cause(words: type[StrEnum]):
+    page = (PAGES / "conditions-and-events.md").read_text()
+    assert [word for word in words if not re.search(rf"\b{word}\b", page)] == []
