@@ -19,7 +19,9 @@ EXAMPLES = launching.ROOT / "examples"
 def test_clicks_are_learnt_from_parquet_on_hdfs_with_the_table_on_two_servers(hadoop, tmp_path):
     write_log(tmp_path / "log.txt")
     clicks = hadoop.uri("/clicks")
-    converted = launching.run("ctr.py", "--buckets=100", "convert", str(tmp_path / "log.txt"), clicks, folder=EXAMPLES)
+    converted = launching.run(
+        "ctr.py", "--buckets=100", "convert", str(tmp_path / "log.txt"), f"web{clicks}", folder=EXAMPLES
+    )
     assert converted.code == 0, converted.output
 
     job = yaml.safe_load((EXAMPLES / "ctr-parameter-server.yaml").read_text())["spec"]
