@@ -57,7 +57,7 @@ def test_the_distribution_has_one_name_everywhere():
     for dockerfile in DOCKERFILES:
         assert f"/{name.replace('-', '_')}-${{VERSION}}.dist-info" in dockerfile.read_text()
         assert rf"\nName: {name}\n" in dockerfile.read_text()
-    assert f'version("{name}")' in (ROOT / "operator" / "dtj_operator" / "app" / "version.py").read_text()
+    assert f'version("{name}")' in (ROOT / "operator" / "dtj_operator" / "__init__.py").read_text()
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda file: file.parent.name)
