@@ -9,7 +9,7 @@ PROGRAMS = ("bench.operator", "bench.trainer", "bench.pod_recovery")
 
 
 def main() -> int:
-    """The number of programs that failed."""
+    """Run all; returns the number of programs that failed."""
     return sum(subprocess.run([sys.executable, "-m", program], check=False).returncode != 0 for program in PROGRAMS)
 
 

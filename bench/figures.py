@@ -1,4 +1,4 @@
-"""How figures are written down."""
+"""Rounding of figures."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def rounded(figures: dict[str, Any], digits: int) -> dict[str, Any]:
-    """The same, each number with so many digits behind the point, however deep it stands."""
+    """Return the figures with every number, however deeply nested, rounded to `digits` decimals."""
     return dict(json.loads(json.dumps(figures), parse_float=lambda text: round(float(text), digits)))

@@ -1,4 +1,4 @@
-"""Where it was measured."""
+"""A description of the machine that a measurement ran on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """Processor, kernel, Python, and how fast it is now."""
+    """Return processor, kernel, Python version, and the present speed."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(": ")[2] for line in lines if "model name" in line), platform.processor())
     return {
@@ -22,8 +22,10 @@ def machine() -> dict[str, Any]:
 
 
 def speed_seconds() -> float:
-    """Processor time of two million additions in Python: 0.11 s on the machine that most figures are from, on a good
-    day, and up to three times as much where a virtual machine gets less of its processor.
+    """Return the processor time of two million additions in Python.
+
+    0.11 s on the machine that most figures are from; up to three times as much where a virtual machine gets less of its
+    processor.
     """
     began, total = time.process_time(), 0
     for number in range(2_000_000):

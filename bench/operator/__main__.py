@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
-from bench.operator import chart, creation, hour, life, load, meter, record, subject
-from bench.operator.fleet import fleet, say
+from bench.operator import chart, creation, hour, lifecycle, load, meter, record, subject
+from bench.operator.fleet import fleet, log
 from bench.operator.kubelets import kubelets
 from bench.operator.record import Figures
 from e2e.cluster import binaries
 from e2e.cluster.control_plane import start_control_plane
 
 NODES = 4
-LIVES = 30
+LIFECYCLES = 30
 AS_SHIPPED: dict[str, str] = {}
-"""The API server collects its garbage as it does everywhere."""
+"""The API server's garbage collector runs with Go's defaults."""
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     options = _options()
     figures = Figures(record.last() if options.add else {})
     figures.add({"jobs": options.jobs, "pods": options.jobs * load.WORKERS, "date": datetime.now(UTC).isoformat()})
@@ -33,20 +33,20 @@ def main() -> None:
     try:
         asyncio.run(_measure(options, figures))
     except asyncio.CancelledError:
-        say("ended by SIGTERM")
+        log("ended by SIGTERM")
     except TimeoutError:
-        say(f"{options.minutes:g} minutes are over: give it more (--minutes), or fewer --jobs, --rounds, --churn")
+        log(f"{options.minutes:g} minutes are over: give it more (--minutes), or fewer --jobs, --rounds, --churn")
     finally:
-        say(f"wrote {record.RESULT}")
+        log(f"wrote {record.RESULT}")
         if options.keep:
             kept = record.keep(figures.found)
-            say(f"kept {kept} and {chart.draw(kept)}")
+            log(f"kept {kept} and {chart.draw(kept)}")
         for name, value in figures.found.items():
             print(f"{name:32} {value}")
 
 
 async def _measure(options: argparse.Namespace, figures: Figures) -> None:
-    """One stage after the other, until the time is up; SIGTERM ends it as well."""
+    """Run one stage after the other until the time is up; SIGTERM ends the run as well."""
     this = asyncio.current_task()
     assert this
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
@@ -59,16 +59,16 @@ async def _measure(options: argparse.Namespace, figures: Figures) -> None:
                 figures.add({f"{stage}_stolen_percent": round(stolen(), 1)})
 
 
-async def _create(options: argparse.Namespace, figures: Figures) -> None:
+async def _run_creation(options: argparse.Namespace, figures: Figures) -> None:
     with start_control_plane(environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs:
-            say(f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of bare client and operator")
+            log(f"creating the pods of {options.jobs} jobs, {options.rounds} rounds of bare client and operator")
             async for found in creation.pairs(jobs, options.jobs, options.rounds, options.source):
-                figures.add(_creation(found, options))
-                say(f"the operator reaches {found.ratio:.3f} of the bare client's rate, {found.cost_ratio:.3f} by cost")
+                figures.add(_creation_figures(found, options))
+                log(f"the operator reaches {found.ratio:.3f} of the bare client's rate, {found.cost_ratio:.3f} by cost")
 
 
-def _creation(found: creation.Comparison, options: argparse.Namespace) -> dict[str, Any]:
+def _creation_figures(found: creation.Comparison, options: argparse.Namespace) -> dict[str, Any]:
     bare, ours = (side[len(side) // 2] for side in (_by_rate(found.bare), _by_rate(found.operator)))
     both = found.bare + found.operator
     return {
@@ -88,76 +88,80 @@ def _creation(found: creation.Comparison, options: argparse.Namespace) -> dict[s
     }
 
 
-async def _standing(options: argparse.Namespace, figures: Figures) -> None:
+async def _run_standing(options: argparse.Namespace, figures: Figures) -> None:
     with start_control_plane(environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs, kubelets(jobs):
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()
-                say(f"raising {options.jobs} jobs")
-                figures.add({"all_running_seconds": round(await life.raise_jobs(jobs, options.jobs), 1)})
-                say(f"idle for {options.idle:.0f} s")
-                rest = await life.idle(jobs, operator, options.idle)
+                log(f"starting {options.jobs} jobs")
+                figures.add({"all_running_seconds": round(await lifecycle.start_jobs(jobs, options.jobs), 1)})
+                log(f"idle for {options.idle:.0f} s")
+                rest = await lifecycle.idle(jobs, operator, options.idle)
                 figures.add({"idle_seconds": options.idle, "idle_writes": rest.writes})
                 figures.add({"idle_cpu_percent": round(rest.cpu_percent, 2), "idle_requests": dict(rest.requests)})
                 figures.add(_memory(operator, []))
-                say(f"{options.samples} replacements, one at a time")
-                figures.add(_replacement(await life.replacements(jobs, options.jobs, options.samples), options.samples))
+                log(f"{options.samples} replacements, one at a time")
+                figures.add(
+                    _replacement_figures(
+                        await lifecycle.replacements(jobs, options.jobs, options.samples), options.samples
+                    )
+                )
                 turns: list[float] = []
                 for turn in range(options.churn):
-                    say(f"memory: every job fails once ({turn + 1} of {options.churn})")
-                    await life.churn(jobs, options.jobs)
+                    log(f"memory: every job fails once ({turn + 1} of {options.churn})")
+                    await lifecycle.churn(jobs, options.jobs)
                     turns.append(round(operator.rss_mb(), 1))
                     figures.add(_memory(operator, turns))
                 figures.add({"warnings": len(operator.warnings())})
                 for line in operator.warnings()[:5]:
-                    say(line)
-            say("starting anew, with a job that nobody has seen")
+                    log(line)
+            log("starting again, with a job that is new to the operator")
             figures.add(
-                {"start_first_decision_seconds": round(await life.starts(jobs, options.source, options.starts), 2)}
+                {"start_first_decision_seconds": round(await lifecycle.starts(jobs, options.source, options.starts), 2)}
             )
 
 
-def _memory(operator: subject.Subject, turns: list[float]) -> dict[str, Any]:
+def _memory(operator: subject.OperatorProcess, turns: list[float]) -> dict[str, Any]:
     peak = {"memory": turns, "rss_mb_peak": round(operator.peak_rss_mb(), 1)}
     return peak if turns else {"rss_mb": round(operator.rss_mb(), 1)} | peak
 
 
-async def _lives(options: argparse.Namespace, figures: Figures) -> None:
-    say(f"{LIVES} whole lives on kwok's nodes")
+async def _run_lifecycles(options: argparse.Namespace, figures: Figures) -> None:
+    log(f"{LIFECYCLES} jobs from creation to success on kwok's nodes")
     with start_control_plane(fake_nodes=NODES, environment=AS_SHIPPED) as running:
         async with fleet(running) as jobs:
             with subject.operator(running, source=options.source) as operator:
                 operator.wait_ready()
-                whole = await life.whole_lives(jobs, LIVES)
+                whole = await lifecycle.full_lifecycles(jobs, LIFECYCLES)
     figures.add({"requests_per_life": round(whole.requests_per_job, 2), "requests_of_lives": dict(whole.requests)})
 
 
-def _replacement(groups: list[life.Replacements], samples: int) -> dict[str, Any]:
-    kept = life.undisturbed(groups, samples)
-    figures: dict[str, Any] = {"replacement_samples": life.GROUP * len(kept)}
+def _replacement_figures(groups: list[lifecycle.Replacements], samples: int) -> dict[str, Any]:
+    kept = lifecycle.least_disturbed(groups, samples)
+    figures: dict[str, Any] = {"replacement_samples": lifecycle.GROUP * len(kept)}
     for side, seconds in (
         ("", [second for one in kept for second in one.operator]),
         ("floor_", [second for one in kept for second in one.floor]),
         ("all_", [second for one in groups for second in one.operator]),
     ):
         for share in (50, 95):
-            figures[f"replacement_{side}p{share}_seconds"] = round(life.percentile(seconds, share / 100), 4)
+            figures[f"replacement_{side}p{share}_seconds"] = round(lifecycle.percentile(seconds, share / 100), 4)
     ratio = figures["replacement_p50_seconds"] / figures["replacement_floor_p50_seconds"]
     return figures | {
         "replacement_ratio": round(ratio, 2),
         "replacement_stolen_percent": round(max(one.stolen_percent for one in kept), 1),
-        "replacement_discarded": life.GROUP * (len(groups) - len(kept)),
+        "replacement_discarded": lifecycle.GROUP * (len(groups) - len(kept)),
     }
 
 
-async def _hour(options: argparse.Namespace, figures: Figures) -> None:
-    say(f"an hour with {options.hour_jobs} jobs, in {hour.MINUTES * hour.MINUTE / 60:.0f} minutes")
+async def _run_hour(options: argparse.Namespace, figures: Figures) -> None:
+    log(f"an hour with {options.hour_jobs} jobs, in {hour.MINUTES * hour.MINUTE / 60:.0f} minutes")
     found = await hour.memory(options.hour_jobs)
     growth = round(hour.growth(found), 1)
     figures.add({"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": growth})
 
 
-STAGES = {"create": _create, "standing": _standing, "lives": _lives, "hour": _hour}
+STAGES = {"create": _run_creation, "standing": _run_standing, "lives": _run_lifecycles, "hour": _run_hour}
 
 
 def _by_rate(rounds: tuple[creation.Round, ...]) -> list[creation.Round]:

@@ -32,7 +32,7 @@ Request = tuple[str, URL, bytes, str]
 
 
 def requests(server: str, job: Job) -> Iterator[Request]:
-    """What one job needs, in order."""
+    """Yield the requests that one job needs, in order."""
     accepted = decide(Snapshot(job), datetime.now(UTC)).status
     assert accepted
     patch = {"metadata": {"resourceVersion": job.resource_version}, "status": accepted.wire()}
@@ -46,7 +46,7 @@ def requests(server: str, job: Job) -> Iterator[Request]:
 
 
 async def main(kubeconfig: str, namespace: str, connections: int) -> None:
-    """See the module."""
+    """Create everything for all jobs of a namespace, as the module says."""
     here = rest_config.load(kubeconfig, {})
     line = [request async for job in _jobs(here, namespace) for request in requests(here.server, job)]
     connector = aiohttp.TCPConnector(limit=0, ssl=here.ssl_context() or True)

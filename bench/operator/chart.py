@@ -24,7 +24,7 @@ GOOD, BAD = "#2f7d4f", "#b5482f"
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a figure has to reach."""
+    """The bound that a figure has to reach."""
 
     key: str
     words: str
@@ -34,15 +34,15 @@ class Goal:
     """Whether it has to be at least that; else at most."""
 
     def share(self, value: float) -> float:
-        """Of the goal: above 1 is good where `least`, bad elsewhere."""
+        """Return the value as a share of the goal: above 1 is good where `least`, bad elsewhere."""
         return value / self.bound
 
     def reached(self, value: float) -> bool:
-        """Whether the figure is on the right side of its goal."""
+        """Tell whether the figure is on the right side of its goal."""
         return value >= self.bound if self.least else value <= self.bound
 
     def label(self) -> str:
-        """The figure and its goal."""
+        """Return the label: the figure and its goal."""
         return f"{self.words} ({'≥' if self.least else '≤'} {self.bound:g}{self.unit})"
 
 
@@ -50,7 +50,7 @@ GOALS = (
     Goal("create_ratio", "rate of creation / bare client", 0.8, least=True),
     Goal("cost_ratio", "the same by processor time", 0.8, least=True),
     Goal("requests_per_job", "requests until all pods exist", WORKERS + 4),
-    Goal("requests_per_life", "requests of a whole life", WORKERS + 10),
+    Goal("requests_per_life", "requests from creation to success", WORKERS + 10),
     Goal("replacement_p95_seconds", "replacement of a failed pod, p95", 0.05, " s"),
     Goal("start_first_decision_seconds", "start beside all pods", 3, " s"),
     Goal("rss_mb_peak", "memory, most", 120, " MB"),
@@ -60,12 +60,12 @@ GOALS = (
 
 
 def measured(figures: dict[str, Any]) -> list[tuple[Goal, float]]:
-    """The goals that this run has a figure for."""
+    """Return the goals that this run has a figure for."""
     return [(goal, float(figures[goal.key])) for goal in GOALS if goal.key in figures]
 
 
 def draw(result: Path) -> Path:
-    """Write the picture beside a result."""
+    """Write the picture beside a result, and return its path."""
     figures = json.loads(result.read_text())
     rows = measured(figures)
     mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "dtj"})

@@ -1,4 +1,4 @@
-"""How fast the pods of many jobs are created: the bare client and the operator, in turns, on one API server.
+"""How fast the pods of many jobs are created: the bare client and the operator, alternating, on one API server.
 
 Both begin with the jobs present and everything warm: the bare client with its requests encoded, the operator
 waiting for a lease that the bench holds. The clock runs from the first answered request to the last created pod,
@@ -27,7 +27,7 @@ from e2e.cluster.control_plane import ControlPlane
 CONNECTIONS = 32
 LIMIT = 600.0
 SETTLE_SECONDS = 4.0
-"""So long without a request is quiet."""
+"""Seconds without a request that count as quiet."""
 LEASE_NAMESPACE = "default"
 READS = frozenset({"list", "watch"})
 NOT_FOR_JOBS = frozenset({"leases", "selfsubjectaccessreviews"})
@@ -35,11 +35,11 @@ NOT_FOR_JOBS = frozenset({"leases", "selfsubjectaccessreviews"})
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One run of one side."""
+    """One run of the bare client or the operator."""
 
     pods_per_second: float
     requests: Counter[str]
-    """What was asked on behalf of the jobs until everything was quiet."""
+    """Requests on behalf of the jobs until everything was quiet."""
     jobs: int
     client_seconds: float
     """Processor time of the client."""
@@ -50,7 +50,7 @@ class Round:
 
     @property
     def cost(self) -> float:
-        """Processor seconds of client and server for each pod."""
+        """Return the processor seconds of client and server for each pod."""
         return (self.client_seconds + self.server_seconds) / self.requests["create pods"]
 
     @property
@@ -67,19 +67,19 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Median over the pairs, so that a busy moment of the machine counts once."""
+        """Return the median over the pairs, so that a busy moment of the machine counts once."""
         pairs = zip(self.bare, self.operator, strict=True)
         return median(ours.pods_per_second / theirs.pods_per_second for theirs, ours in pairs)
 
     @property
     def cost_ratio(self) -> float:
-        """What the rate's ratio would be were processor time all that counts; other programs do not change it."""
+        """Return the ratio by processor time, which other programs on the machine do not change."""
         pairs = zip(self.bare, self.operator, strict=True)
         return median(theirs.cost / ours.cost for theirs, ours in pairs)
 
 
 async def pairs(fleet: Fleet, jobs: int, rounds: int, source: Path) -> AsyncIterator[Comparison]:
-    """Alternate, the bare client first; after each pair all there are."""
+    """Alternate, the bare client first; yield all pairs so far after each pair."""
     found = Comparison((), ())
     for number in range(rounds):
         bare_side = await bare_round(fleet, f"bare-{number}", jobs)
@@ -92,7 +92,7 @@ async def pairs(fleet: Fleet, jobs: int, rounds: int, source: Path) -> AsyncIter
 
 
 async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int = CONNECTIONS) -> Round:
-    """The ceiling."""
+    """Run the bare client, the fastest that is possible."""
     await fleet.make(namespace, load.names(jobs))
     command = [
         sys.executable,
@@ -109,11 +109,11 @@ async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int =
     assert process.stdout
     try:
         await asyncio.to_thread(process.stdout.readline)
-        mark, before = fleet.control_plane.audit.mark(), reading(fleet.control_plane)
+        mark, before = fleet.control_plane.audit.mark(), read_cpu_times(fleet.control_plane)
         process.stdin.write("go\n")
         process.stdin.flush()
         said = await asyncio.to_thread(process.stdout.readline)
-        span = meter.between(before, reading(fleet.control_plane))
+        span = meter.between(before, read_cpu_times(fleet.control_plane))
         process.stdin.close()
         if process.wait(30) or not said:
             raise RuntimeError("the bare client has failed")
@@ -124,22 +124,26 @@ async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int =
 
 
 async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, wrapper: tuple[str, ...] = ()) -> Round:
-    """The operator, from the moment that it gets the lease."""
+    """Run the operator, timed from the moment that it gets the lease."""
     await fleet.make(namespace, load.names(jobs))
     await hold_lease(fleet)
     with subject.operator(fleet.control_plane, source=source, wrapper=wrapper) as running:
         running.wait_ready()
         await running.come_to_rest()
-        mark, used, before = fleet.control_plane.audit.mark(), running.cpu_seconds(), reading(fleet.control_plane)
+        mark, used, before = (
+            fleet.control_plane.audit.mark(),
+            running.cpu_seconds(),
+            read_cpu_times(fleet.control_plane),
+        )
         await release_lease(fleet)
         await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT, mark)
-        used, span = running.cpu_seconds() - used, meter.between(before, reading(fleet.control_plane))
+        used, span = running.cpu_seconds() - used, meter.between(before, read_cpu_times(fleet.control_plane))
         await quiet(fleet.control_plane)
     return _round(fleet.control_plane, mark, subject.USER_AGENT, namespace, jobs, used, span)
 
 
 async def quiet(control_plane: ControlPlane) -> None:
-    """Until the operator has asked nothing for its jobs for a while: events and counts come after the pods."""
+    """Wait until the operator has sent no request for a while: events and counts come after the pods."""
     asked = True
     while asked:
         mark = control_plane.audit.mark()
@@ -148,7 +152,7 @@ async def quiet(control_plane: ControlPlane) -> None:
 
 
 async def hold_lease(fleet: Fleet) -> None:
-    """Be the leader, as far as operators can tell."""
+    """Hold the operators' lease, so that none of them leads."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
     spec = {"holderIdentity": "bench", "leaseDurationSeconds": 600, "acquireTime": now, "renewTime": now}
     body = {
@@ -162,26 +166,26 @@ async def hold_lease(fleet: Fleet) -> None:
 
 
 async def release_lease(fleet: Fleet) -> None:
-    """Let an operator lead."""
+    """Release the lease, so that an operator can lead."""
     held = await fleet.client.get(LEASES, LEASE_NAMESPACE, LEASE_NAME)
     spec = {**held["spec"], "holderIdentity": "", "leaseDurationSeconds": 1}
     await fleet.client.replace(LEASES, LEASE_NAMESPACE, LEASE_NAME, {**held, "spec": spec})
 
 
-def reading(control_plane: ControlPlane) -> meter.Reading:
-    """Processor time of the control plane, now."""
+def read_cpu_times(control_plane: ControlPlane) -> meter.CpuTimes:
+    """Return the control plane's processor time so far."""
     init = control_plane.machine.init_pid()
     assert init is not None
     return meter.read(init)
 
 
 def for_jobs(request: Request) -> bool:
-    """Whether a request was made for a job, and not to know the world or to lead."""
+    """Tell whether a request was made for a job, rather than to list, watch, or lead."""
     return request.verb not in READS and request.resource not in NOT_FOR_JOBS
 
 
-def kinds(requests: Iterable[Request]) -> Counter[str]:
-    """How many of each, keyed `verb resource[/subresource]`."""
+def count_by_kind(requests: Iterable[Request]) -> Counter[str]:
+    """Count requests by `verb resource[/subresource]`."""
     return Counter(f"{r.verb} {'/'.join(filter(None, (r.resource, r.subresource)))}" for r in requests)
 
 
@@ -196,4 +200,4 @@ def _round(
         raise RuntimeError(f"{len(refused)} requests of {user_agent} were refused, first: {refused[0]}")
     created = [r.at for r in asked if r.verb == "create" and r.resource == "pods"]
     seconds = (max(created) - min(r.at for r in asked)).total_seconds()
-    return Round(len(created) / seconds, kinds(asked), jobs, used, span.server, span.others(used))
+    return Round(len(created) / seconds, count_by_kind(asked), jobs, used, span.server, span.others(used))

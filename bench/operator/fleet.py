@@ -1,6 +1,6 @@
-"""Many jobs on one API server: made, counted, disturbed and removed, as fast as the server allows.
+"""Many jobs on one API server: created, counted, disturbed and removed, as fast as the server allows.
 
-Speaks as user agent `dtj-bench`, so that the audit log tells these requests from the operator's.
+Uses the user agent `dtj-bench`, so that the audit log tells these requests from the operator's.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ USER_AGENT = "dtj-bench"
 AT_ONCE = 16
 POLL_SECONDS = 0.2
 TELL_SECONDS = 15.0
-"""Between two lines that say how far a wait is."""
+"""Between two lines that log how far a wait is."""
 CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
@@ -35,19 +35,19 @@ class TooSlowError(Exception):
 
 
 class Fleet:
-    """The administrator's view of one control plane."""
+    """A client with administrator's rights that handles many jobs of one control plane."""
 
     def __init__(self, control_plane: ControlPlane, client: ApiClient) -> None:
         self.control_plane = control_plane
         self.client = client
 
     async def make(self, namespace: str, names: Iterable[str]) -> None:
-        """Create the namespace and a job of each name."""
+        """Create the namespace and a job for each name."""
         self.control_plane.namespace(namespace)
-        await each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
+        await for_each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
 
     async def wait_for_pods(self, namespace: str, count: int, limit: float, mark: int = 0) -> None:
-        """Until so many pods have been created in the namespace since that mark; costs the server nothing."""
+        """Wait until `count` pods were created in the namespace since `mark`; reads the audit log alone."""
         seen = Creations(self.control_plane.audit.path, namespace, mark)
 
         async def created() -> int:
@@ -56,7 +56,7 @@ class Fleet:
         await self.until(created, count, limit, f"pods in namespace {namespace}")
 
     async def wait_for_phase(self, namespace: str, phase: str, count: int, limit: float) -> None:
-        """Until so many jobs are in that phase."""
+        """Wait until `count` jobs are in that phase."""
 
         async def in_phase() -> int:
             return [job.get("status", {}).get("phase") async for job in self.jobs(namespace)].count(phase)
@@ -67,16 +67,16 @@ class Fleet:
         """Delete the jobs, services and pods of a namespace, at once."""
         for resource in (JOBS, PODS, SERVICES):
             async for page in self.client.pages(resource, namespace, limit=1000):
-                await each(page.items, partial(self._delete, resource, namespace))
+                await for_each(page.items, partial(self._delete, resource, namespace))
 
     async def jobs(self, namespace: str) -> AsyncIterator[dict[str, Any]]:
-        """Every job of a namespace."""
+        """Yield every job of a namespace."""
         async for page in self.client.pages(JOBS, namespace, limit=500):
             for item in page.items:
                 yield item
 
     async def end_pod(self, namespace: str, name: str, exit_code: int) -> float:
-        """Report that a pod's container has ended; the time at which the server had accepted that (epoch seconds)."""
+        """Report that a pod's container has ended; returns when the server had accepted that (epoch seconds)."""
         await self.client.patch_status(PODS, namespace, name, {"status": load.ended(exit_code)})
         return time.time()
 
@@ -88,7 +88,7 @@ class Fleet:
     async def until(
         self, count: Callable[[], Awaitable[int]], wanted: int, limit: float, what: str, pause: float = POLL_SECONDS
     ) -> None:
-        """Poll until there are so many, and say how far it is; TooSlowError after `limit` seconds."""
+        """Poll until there are so many, and log how far it is; TooSlowError after `limit` seconds."""
         began = told = time.monotonic()
         while (found := await count()) < wanted:
             now = time.monotonic()
@@ -96,15 +96,15 @@ class Fleet:
                 raise TooSlowError(f"after {limit:.0f} s there are {found} of {wanted} {what}")
             if now > told + TELL_SECONDS:
                 told = now
-                say(f"{found} of {wanted} {what}")
+                log(f"{found} of {wanted} {what}")
             await asyncio.sleep(pause)
 
 
 class Creations:
-    """Follows the audit log: pods created in one namespace."""
+    """A reader of the audit log that counts the pods created in one namespace."""
 
     def __init__(self, log: Path, namespace: str, mark: int = 0) -> None:
-        """`mark`: where in the log to begin, which has hundreds of megabytes in time."""
+        """Begin at `mark`: the log grows to hundreds of megabytes."""
         self._log = log
         self._namespace = f'"resource":"pods","namespace":"{namespace}"'.encode()
         self._offset = mark
@@ -112,7 +112,7 @@ class Creations:
         self._found = 0
 
     def count(self) -> int:
-        """So many by now."""
+        """Return how many were created so far."""
         with self._log.open("rb") as log:
             log.seek(self._offset)
             text = self._rest + log.read()
@@ -126,7 +126,7 @@ class Creations:
 
 @asynccontextmanager
 async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
-    """A fleet on a control_plane that has the CRD."""
+    """Install the CRD, and yield a fleet."""
     here = rest_config.load(str(control_plane.kubeconfig), {})
     async with ApiClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
@@ -140,8 +140,8 @@ async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
         yield found
 
 
-async def each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]], at_once: int = AT_ONCE) -> None:
-    """Do all, so many at a time."""
+async def for_each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]], at_once: int = AT_ONCE) -> None:
+    """Call `act` for every item, `at_once` at a time."""
     line = iter(items)
 
     async def drain() -> None:
@@ -153,6 +153,6 @@ async def each(items: Iterable[Any], act: Callable[[Any], Awaitable[Any]], at_on
             group.create_task(drain())
 
 
-def say(line: str) -> None:
-    """To those who wait."""
+def log(line: str) -> None:
+    """Print a progress line to standard error."""
     print(f"· {line}", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""An hour in the operator's life, in minutes: does its memory stay flat?
+"""An hour of the operator's work, simulated in minutes: does its memory stay flat?
 
-API server and kubelets of the tests in this process, the operator in one of its own; for both of them time runs
-`SPEED` times as fast, so that within a few minutes it lists everything anew a dozen times, reconnects its watches,
-replaces hundreds of pods, and sees jobs end, vanish and come.
+API server and kubelets of the tests run in this process, the operator in its own; for both of them time runs
+`SPEED` times as fast, so that within a few minutes it lists everything a dozen times, reconnects its watches,
+replaces hundreds of pods, and sees jobs end, disappear and start.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ JOBS = "distributedtrainingjobs"
 NAMESPACE = "default"
 
 
-class Haste:
-    """A clock that runs fast, the same in both processes."""
+class AcceleratedClock:
+    """A clock that runs `SPEED` times as fast, the same in both processes."""
 
     def __init__(self, began: float) -> None:
         """`began`: monotonic seconds of the machine."""
@@ -49,15 +49,18 @@ class Haste:
         self._wall = datetime.now(UTC) - timedelta(seconds=(time.monotonic() - began))
 
     def now(self) -> datetime:
-        """Aware, in UTC."""
+        """Return the accelerated time, aware, in UTC."""
         return self._wall + timedelta(seconds=(time.monotonic() - self._began) * SPEED)
 
 
 async def memory(jobs: int) -> list[float]:
-    """Resident megabytes of an operator with so many jobs, every five minutes of an hour."""
+    """Return the resident megabytes of an operator with so many jobs, for every five minutes of an hour."""
     began = time.monotonic()
     rng = random.Random(0)  # noqa: S311
-    async with ApiServer(now=Haste(began).now, bookmark_seconds=MINUTE / 2) as server, Kubelet(server) as kubelet:
+    async with (
+        ApiServer(now=AcceleratedClock(began).now, bookmark_seconds=MINUTE / 2) as server,
+        Kubelet(server) as kubelet,
+    ):
         alive = load.names(jobs)
         for name in alive:
             _create(server, name)
@@ -69,12 +72,12 @@ async def memory(jobs: int) -> list[float]:
                 await asyncio.sleep(MINUTE)
                 for name in rng.sample(alive, max(1, jobs // 20)):
                     kubelet.exit(f"{name}-worker-{rng.randrange(load.WORKERS)}", EXIT_KILLED)
-                alive = _succession(server, kubelet, alive, f"late-{minute:02}")
+                alive = _replace_some_jobs(server, kubelet, alive, f"late-{minute:02}")
                 if process.poll() is not None:
                     raise RuntimeError("the operator has ended")
                 if minute % EVERY == 0:
                     found.append(_resident(process.pid))
-            _demand_work(server, alive)
+            _check_work_was_done(server, alive)
             return found
         finally:
             process.kill()
@@ -88,14 +91,14 @@ def _create(server: ApiServer, name: str) -> None:
 
 
 def growth(found: list[float]) -> float:
-    """Megabytes that the second half of the readings lies above the first, the first of all left out: by medians."""
+    """Return by how many megabytes the median of the second half exceeds that of the first; skips the first reading."""
     settled = found[1:]
     middle = len(settled) // 2
     return median(settled[middle:]) - median(settled[:middle])
 
 
-def _succession(server: ApiServer, kubelet: Kubelet, alive: list[str], newcomer: str) -> list[str]:
-    """The oldest job is deleted, another succeeds and is removed by its TTL, two come; the names of those that run."""
+def _replace_some_jobs(server: ApiServer, kubelet: Kubelet, alive: list[str], newcomer: str) -> list[str]:
+    """Delete the oldest job, let another succeed, create two; returns the names of those that run."""
     gone, done, *others = alive
     server.delete(JOBS, NAMESPACE, gone)
     for index in range(load.WORKERS):
@@ -106,8 +109,8 @@ def _succession(server: ApiServer, kubelet: Kubelet, alive: list[str], newcomer:
     return [*others, *names]
 
 
-def _demand_work(server: ApiServer, alive: list[str]) -> None:
-    """An operator that does nothing needs no memory either."""
+def _check_work_was_done(server: ApiServer, alive: list[str]) -> None:
+    """Fail where the operator did nothing, and so needed no memory."""
     running = [name for name in alive if ((server.get(JOBS, NAMESPACE, name) or {}).get("status") or {}).get("attempt")]
     if not running:
         raise RuntimeError("no job has been restarted within the hour: the operator did nothing")
@@ -118,18 +121,18 @@ def _resident(pid: int) -> float:
     return round(next(int(line.split()[1]) for line in status if line.startswith("VmRSS:")) / 1024, 1)
 
 
-async def operate(url: str, clock: Haste) -> None:
-    """The operator, until it is killed."""
+async def run_operator(url: str, clock: AcceleratedClock) -> None:
+    """Run the operator until it is killed."""
     connection = Connection(server=url, token=Token("operator"))
     await Operator(QUIET, connection, lost=lambda: None, now=clock.now).run(asyncio.Event())
 
 
 def main(url: str, began: str) -> None:
-    """The child."""
+    """Run the operator's process."""
     FastKopf.install(SPEED)
     gc.set_threshold(*COLLECT_AFTER)
     with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=lambda: FastLoop(SPEED)) as runner:
-        runner.run(operate(url, Haste(float(began))))
+        runner.run(run_operator(url, AcceleratedClock(float(began))))
 
 
 if __name__ == "__main__":

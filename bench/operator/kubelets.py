@@ -1,7 +1,7 @@
-"""Nodes whose pods run at once: the bench binds every pod and reports it ready, as scheduler and kubelets would.
+"""Simulated nodes whose pods run at once: binds every pod and reports it ready, as scheduler and kubelets would.
 
-In place of kwok wherever pods are replaced: kwok 0.7 deletes by name, and so again and again takes the successor
-for the pod that was deleted. It also leaves the processor to those who are measured.
+Used instead of kwok wherever pods are replaced: kwok 0.7 deletes by name, and so repeatedly deletes the successor
+instead of the pod. It also leaves more processor time to what is measured.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Kubelets:
         self._turn = 0
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         for number in range(COUNT):
             await self._client.create(NODES, None, node(f"node-{number}"))
         async with asyncio.TaskGroup() as group:
@@ -81,7 +81,7 @@ class Kubelets:
 
 @asynccontextmanager
 async def kubelets(fleet: Fleet) -> AsyncIterator[None]:
-    """Nodes that work until this is left."""
+    """Run the nodes within the block."""
     task = asyncio.create_task(Kubelets(fleet).run())
     try:
         yield
@@ -91,13 +91,13 @@ async def kubelets(fleet: Fleet) -> AsyncIterator[None]:
 
 
 def node(name: str) -> dict[str, Any]:
-    """A node without a Lease: it is judged by its Ready condition."""
+    """Return a node without a Lease: its Ready condition alone counts."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": _now()}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": {"conditions": [ready]}}
 
 
 def running(number: int) -> dict[str, Any]:
-    """The status of a pod whose container runs and is ready."""
+    """Return the status of a pod whose container runs and is ready."""
     now = _now()
     kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     return {

@@ -1,4 +1,4 @@
-"""What is measured with: many equal jobs, each of five workers. Pure."""
+"""The jobs that the measurements use: many equal ones, each of five workers. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ WORKERS = 5
 
 
 def job(name: str) -> dict[str, Any]:
-    """A MultiWorkerMirrored job as a user would write it; a failed pod is replaced without a wait."""
+    """Return a MultiWorkerMirrored job as a user would write it; failed pods are replaced without backoff."""
     container = {
         "name": "tensorflow",
         "image": "registry.example/team/train:1",
@@ -38,12 +38,12 @@ def job(name: str) -> dict[str, Any]:
 
 
 def names(count: int, prefix: str = "job") -> list[str]:
-    """The names of `count` jobs."""
+    """Return the names of `count` jobs."""
     return [f"{prefix}-{number:05d}" for number in range(count)]
 
 
 def ended(exit_code: int) -> dict[str, Any]:
-    """The status of a pod whose container has ended, as a kubelet reports it."""
+    """Return the status of a pod whose container has ended, as a kubelet reports it."""
     terminated = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
     return {
         "phase": "Failed" if exit_code else "Succeeded",

@@ -1,4 +1,4 @@
-"""Processor time, of single processes and of the whole machine, from /proc."""
+"""Processor time of single processes and of the whole machine, from /proc."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """Processor seconds since some beginning."""
+class CpuTimes:
+    """Processor seconds used so far."""
 
     at: float
     """Monotonic seconds."""
@@ -25,7 +25,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Between two readings."""
+    """The difference between two `CpuTimes`."""
 
     seconds: float
     server: float
@@ -34,29 +34,27 @@ class Span:
     """Processor seconds of everything on the machine."""
 
     def others(self, client: float) -> float:
-        """How many cores everybody else was using, when the measured client used so many seconds."""
+        """Return how many cores everything else used, when the measured client used so many seconds."""
         return max(0.0, self.machine - self.server - client) / self.seconds
 
 
-def read(init: int) -> Reading:
-    """Now. `init` is the parent of the control plane's processes."""
-    return Reading(time.monotonic(), _machine()[0], sum(_process(pid)[1] for pid in _children(init)))
+def read(init: int) -> CpuTimes:
+    """Return the present processor times; `init` is the parent of the control plane's processes."""
+    return CpuTimes(time.monotonic(), _machine()[0], sum(_process(pid)[1] for pid in _children(init)))
 
 
-def between(before: Reading, after: Reading) -> Span:
-    """The difference."""
+def between(before: CpuTimes, after: CpuTimes) -> Span:
+    """Return the difference."""
     return Span(after.at - before.at, after.server - before.server, after.machine - before.machine)
 
 
 def process_seconds(pid: int) -> float:
-    """User and system time of one process."""
+    """Return user and system time of one process."""
     return _process(pid)[1]
 
 
 def stolen_percent() -> Callable[[], float]:
-    """Call the answer to have, from now until then: of the processor time wanted here, what this machine's host gave to
-    others.
-    """
+    """Return a function that tells what percentage of the processor time wanted since now the host gave to others."""
     wanted, stolen = _machine()
 
     def until_now() -> float:
@@ -72,7 +70,7 @@ def _children(parent: int) -> list[int]:
 
 
 def _process(pid: int) -> tuple[int, float]:
-    """Parent and processor seconds; zeros for one that is gone."""
+    """Return parent and processor seconds of a process; zeros for one that is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except OSError:
@@ -81,6 +79,6 @@ def _process(pid: int) -> tuple[int, float]:
 
 
 def _machine() -> tuple[float, float]:
-    """user, nice, system, irq, softirq and steal, as what is taken from us is used by others; the steal alone."""
+    """Return the busy time including steal, and the steal time alone."""
     fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     return (sum(fields[:3]) + sum(fields[5:8])) / TICKS, fields[7] / TICKS

@@ -1,4 +1,4 @@
-"""What a run found, as flat JSON, with the machine it was found on."""
+"""The result file of a run: flat JSON, with the machine that it was measured on."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ KEPT = ROOT / "bench" / "results"
 
 
 class Figures:
-    """What a run has found so far. It is on disk after every addition, so that a run that is cut short leaves it."""
+    """The figures of a run so far, written to disk after every addition, so that a run that is cut short keeps them."""
 
     def __init__(self, found: dict[str, Any]) -> None:
         self.found = found
 
     def add(self, found: dict[str, Any]) -> None:
-        """Find more; what was known under the same name is replaced."""
+        """Add figures; one of the same name is replaced."""
         self.found |= found
         write(self.found)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Until this is left in peace, `cut_short` says where the run was."""
+        """Name the running stage in `cut_short` until the block ends without an error."""
         self.add({"cut_short": name})
         yield
         del self.found["cut_short"]
@@ -42,12 +42,12 @@ def write(figures: dict[str, Any]) -> Path:
 
 
 def last() -> dict[str, Any]:
-    """What was written last; nothing where nothing was."""
+    """Return the figures of the last run; empty where there is none."""
     return dict(json.loads(RESULT.read_text())) if RESULT.exists() else {}
 
 
 def keep(figures: dict[str, Any]) -> Path:
-    """A copy among the kept results, named by the day and the number of jobs."""
+    """Copy the figures to the kept results, named by date and number of jobs."""
     day = datetime.now(UTC).strftime("%Y-%m-%d")
     kept = KEPT / f"operator-{day}-{figures['jobs']}-jobs.json"
     kept.write_text(json.dumps(figures, indent=2) + "\n")

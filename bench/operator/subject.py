@@ -1,4 +1,4 @@
-"""The operator under measurement: the real command in a process of its own, and what the kernel says of it."""
+"""The measured operator: the real command in its own process, and what the kernel reports of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READY_LIMIT = 120.0
 STOP_LIMIT = 20.0
 LOOK_SECONDS = 1.0
 AT_REST = 0.05
-"""So much of one core is next to nothing."""
+"""A share of one core that counts as idle."""
 MEGABYTE = 1024 * 1024
 PROGRAM = """
 import sys
@@ -39,8 +39,8 @@ finds that, it imports it, which takes 10 MB."""
 
 
 @dataclass
-class Subject:
-    """One operator process."""
+class OperatorProcess:
+    """A running operator process."""
 
     process: subprocess.Popen[bytes]
     health: int
@@ -50,7 +50,7 @@ class Subject:
     """Epoch seconds."""
 
     def wait_ready(self) -> float:
-        """Until it knows everything that exists; seconds since it was spawned."""
+        """Wait until its caches are synced; returns the seconds since it was spawned."""
         deadline = time.monotonic() + READY_LIMIT
         while not self._ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -59,30 +59,30 @@ class Subject:
         return time.time() - self.spawned_at
 
     async def come_to_rest(self) -> None:
-        """Until it does next to nothing: kopf goes on unpacking what it has listed when all of it is long known."""
+        """Wait until it is nearly idle: kopf goes on processing what it has listed after the caches are synced."""
         before, used = -inf, self.cpu_seconds()
         while used - before > AT_REST * LOOK_SECONDS:
             await asyncio.sleep(LOOK_SECONDS)
             before, used = used, self.cpu_seconds()
 
     def rss_mb(self) -> float:
-        """Resident memory now, in MB of 2**20 bytes."""
+        """Return the resident memory, in MB of 2**20 bytes."""
         return self._status("VmRSS")
 
     def peak_rss_mb(self) -> float:
-        """The most it ever was."""
+        """Return the largest resident memory so far."""
         return self._status("VmHWM")
 
     def cpu_seconds(self) -> float:
-        """Processor time so far, user and system."""
+        """Return the processor time so far, user and system."""
         return meter.process_seconds(self.process.pid)
 
     def warnings(self) -> list[str]:
-        """Lines of its log that are worse than info."""
+        """Return the lines of its log above level info."""
         return [line for line in self.log.read_text().splitlines() if " info " not in line]
 
     def stop(self) -> None:
-        """SIGTERM, and wait."""
+        """Send SIGTERM, and wait."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -110,8 +110,8 @@ class Subject:
 @contextmanager
 def operator(
     control_plane: ControlPlane, *flags: str, source: Path = SOURCE, wrapper: tuple[str, ...] = ()
-) -> Iterator[Subject]:
-    """The operator as administrator of that control plane, progress off; stopped at the end.
+) -> Iterator[OperatorProcess]:
+    """Run the operator as administrator of that control plane, progress off; stopped at the end.
 
     `source`: the source root to run. `wrapper`: a program in front, for instance a profiler.
     """
@@ -122,7 +122,7 @@ def operator(
     environment = {**os.environ, "PYTHONPATH": str(source)}
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=environment, stderr=out, stdout=out, cwd=control_plane.directory)
-    subject = Subject(process, port, log)
+    subject = OperatorProcess(process, port, log)
     try:
         yield subject
         if process.poll() is not None:

@@ -1,6 +1,6 @@
-"""`python -m bench.pod_recovery`: pods of a training deleted on a cluster, the operator's and, in turns, bare ones.
+"""`python -m bench.pod_recovery`: delete pods of a training on a cluster, alternating the operator's and bare ones.
 
-The bare pods run what one writes by hand (baseline.py), and are created again the moment that they are gone.
+The bare pods run a manually written baseline (baseline.py), and are created again the moment that they are gone.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from e2e.scenarios.fixtures import Ground, Place, delete, time_recovery, trainin
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-pod-recovery.json"
 KEPT = ROOT / "bench" / "results"
-BY_HAND = "by-hand"
+BASELINE = "baseline"
 WORKERS = 2
 SETTLED_STEPS = 60
 """Steps between two deletions."""
@@ -37,7 +37,7 @@ SETTLED_STEPS = 60
 
 @contextmanager
 def two_nodes() -> Iterator[Ground]:
-    """A cluster of its own with the operator installed."""
+    """Start a cluster with two nodes and the operator installed."""
     images = parallel_build.images_and(*binaries.CLUSTER, "helm")
     made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
@@ -47,7 +47,7 @@ def two_nodes() -> Iterator[Ground]:
         made.down()
 
 
-class ByHand:
+class BarePods:
     """Two bare pods and a headless service."""
 
     def __init__(self, ground: Ground, namespace: str) -> None:
@@ -56,10 +56,10 @@ class ByHand:
         self._bodies = [pod(index, ground.trainer_image, namespace) for index in range(WORKERS)]
         for body in self._bodies:
             ground.api.post(self._pods, body)
-        self.watcher = Watcher(ground.api, namespace, BY_HAND)
+        self.watcher = Watcher(ground.api, namespace, BASELINE)
 
-    def lose(self, index: int) -> Callable[[], float]:
-        """Delete a pod, and create it anew as soon as it is gone."""
+    def delete_and_recreate(self, index: int) -> Callable[[], float]:
+        """Return a function that deletes a pod and creates it again as soon as it is gone."""
 
         def disturb() -> float:
             at = delete(self._ground, self._bodies[index])()
@@ -86,16 +86,16 @@ class ByHand:
 
 def service() -> dict[str, Any]:
     return {
-        "metadata": {"name": BY_HAND},
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"dtj.dev/job-name": BY_HAND}},
+        "metadata": {"name": BASELINE},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"dtj.dev/job-name": BASELINE}},
     }
 
 
 def pod(index: int, image: str, namespace: str) -> dict[str, Any]:
-    """The pod of the example's job, with another program and what the operator adds."""
-    job = vary(manifest(), Variation(image, name=BY_HAND))
+    """Return the pod of the example's job, with the baseline's program and what the operator would add."""
+    job = vary(manifest(), Variation(image, name=BASELINE))
     template: dict[str, Any] = job["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
-    addresses = [f"{BY_HAND}-worker-{each}.{BY_HAND}:2222" for each in range(WORKERS)]
+    addresses = [f"{BASELINE}-worker-{each}.{BASELINE}:2222" for each in range(WORKERS)]
     task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
     del template["containers"][0]["readinessProbe"]
     template["containers"][0] |= {
@@ -103,61 +103,63 @@ def pod(index: int, image: str, namespace: str) -> dict[str, Any]:
         "args": [],
         "env": [
             {"name": "TF_CONFIG", "value": json.dumps(task)},
-            {"name": "BENCH_CHECKPOINTS", "value": "/checkpoints/by-hand"},
+            {"name": "BENCH_CHECKPOINTS", "value": "/checkpoints/baseline"},
             {"name": "GRPC_FAIL_FAST", "value": "use_caller"},
         ],
         "volumeMounts": [{"name": "checkpoints", "mountPath": "/checkpoints"}],
     }
-    name = f"{BY_HAND}-worker-{index}"
-    labels = {"dtj.dev/job-name": BY_HAND, "dtj.dev/role": "worker", "dtj.dev/index": f"{index}"}
+    name = f"{BASELINE}-worker-{index}"
+    labels = {"dtj.dev/job-name": BASELINE, "dtj.dev/role": "worker", "dtj.dev/index": f"{index}"}
     volumes = [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}]
-    spec = {**template, "hostname": name, "subdomain": BY_HAND, "volumes": volumes, "restartPolicy": "Never"}
+    spec = {**template, "hostname": name, "subdomain": BASELINE, "volumes": volumes, "restartPolicy": "Never"}
     return {"metadata": {"name": name, "namespace": namespace, "labels": labels}, "spec": spec}
 
 
-def recoveries(watcher: Watcher, lose: Callable[[int], Callable[[], float]], times: int) -> Iterator[Recovery]:
-    """Lose one pod after the other, and see when all train again."""
+def recoveries(
+    watcher: Watcher, delete_and_recreate: Callable[[int], Callable[[], float]], times: int
+) -> Iterator[Recovery]:
+    """Delete one pod after the other, and time until all workers train again."""
     training(watcher, WORKERS, step=SETTLED_STEPS)
     for number in range(times):
-        yield time_recovery(watcher, lose((number + 1) % WORKERS))
+        yield time_recovery(watcher, delete_and_recreate((number + 1) % WORKERS))
         training_on(watcher, WORKERS, SETTLED_STEPS)
 
 
 def measure(rounds: int, times: int) -> dict[str, Any]:
-    """So many rounds, in each so many pods of either side."""
-    by_hand: list[float] = []
+    """Measure `rounds` rounds, each with `times` deletions of the baseline's pods and of the operator's."""
+    baseline: list[float] = []
     seconds: list[float] = []
     leaving: list[float] = []
     with two_nodes() as ground:
         for number in range(rounds):
             namespace = f"pod-recovery-{number}"
             ground.cluster.shared_volume(namespace, "checkpoints")
-            bare = ByHand(ground, namespace)
+            bare = BarePods(ground, namespace)
             with bare.watcher as watcher:
-                by_hand += [each.all_train for each in recoveries(watcher, bare.lose, times)]
+                baseline += [each.all_train for each in recoveries(watcher, bare.delete_and_recreate, times)]
             bare.end()
             place = Place(ground, namespace, None)
             job, _ = place.run(epochs=1000)
             with place.watch(job) as watcher:
 
-                def lose(index: int, watcher: Watcher = watcher) -> Callable[[], float]:
+                def delete_and_recreate(index: int, watcher: Watcher = watcher) -> Callable[[], float]:
                     return delete(ground, watcher.look().pods[index])
 
-                found = list(recoveries(watcher, lose, times))
+                found = list(recoveries(watcher, delete_and_recreate, times))
             job.delete()
             seconds += [each.all_train for each in found]
             leaving += [each.leaving for each in found]
     without = [all_of_it - saving for all_of_it, saving in zip(seconds, leaving, strict=True)]
     return {
-        "by_hand_seconds": by_hand,
+        "by_hand_seconds": baseline,
         "operator_seconds": seconds,
         "operator_leaving_seconds": leaving,
-        "by_hand_best": min(by_hand),
-        "by_hand_median": median(by_hand),
+        "by_hand_best": min(baseline),
+        "by_hand_median": median(baseline),
         "operator_median": median(seconds),
         "operator_without_leaving_median": median(without),
-        "ratio": median(seconds) / median(by_hand),
-        "ratio_without_leaving": median(without) / median(by_hand),
+        "ratio": median(seconds) / median(baseline),
+        "ratio_without_leaving": median(without) / median(baseline),
     }
 
 

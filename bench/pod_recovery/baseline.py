@@ -1,7 +1,7 @@
-"""A training as one writes it by hand, with a supervisor of a few lines: what a lost worker costs without this project.
+"""The manually written baseline: a training with a supervisor of a few lines, without this project.
 
 The model is the example's. Runs in a bare pod: TensorFlow is imported once, a fork of that process trains, and another
-one when it fell. It tells what it does as `dtj-run` does, so that both are watched alike. Environment: TF_CONFIG, and
+fork after a crash. It serves /status as `dtj-run` does, so that both are measured alike. Environment: TF_CONFIG, and
 BENCH_CHECKPOINTS, a folder.
 """
 
@@ -25,10 +25,10 @@ import tensorflow as tf
 from examples.digits import GLOBAL_BATCH, build_model
 
 EVERY_STEPS = 50
-DESK_PORT = 9401
+STATUS_PORT = 9401
 STEP = struct.Struct("qd")
-"""The step, and when it was made."""
-told = mmap.mmap(-1, STEP.size)  # shared with forks
+"""The step, and the time at which it was made."""
+progress = mmap.mmap(-1, STEP.size)  # shared with forks
 now = {"restarts": -1, "child": 0}
 
 
@@ -64,14 +64,14 @@ def train() -> None:
         step(next(batches))
         made.assign_add(1)
         count = int(made.numpy())
-        told[:] = STEP.pack(count, time.time())
+        progress[:] = STEP.pack(count, time.time())
         if count % EVERY_STEPS == 0:
             manager.save(checkpoint_number=count)
 
 
-class Desk(http.server.BaseHTTPRequestHandler):
+class StatusHandler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        step, at = STEP.unpack(told[:])
+        step, at = STEP.unpack(progress[:])
         said = {"phase": "train", "step": step or None, "restarts": now["restarts"], "updatedAt": f"{at}"}
         body = json.dumps(said).encode()
         self.send_response(200)
@@ -84,13 +84,14 @@ class Desk(http.server.BaseHTTPRequestHandler):
 
 
 def wait_for_peers() -> None:
-    """Until all have a supervisor, and the first one's process listens: TensorFlow waits half a minute before it looks
-    for a name once more, and a second before it calls a port again.
+    """Wait until all have a supervisor and the first one's training process listens.
+
+    TensorFlow waits half a minute before it resolves a name again, and a second before it tries a port again.
     """
     config = json.loads(os.environ["TF_CONFIG"])
     first, *_ = workers = [address.split(":") for address in config["cluster"]["worker"]]
     for host, _ in workers:
-        wait_for(host, DESK_PORT)
+        wait_for(host, STATUS_PORT)
     if config["task"]["index"]:
         wait_for(first[0], int(first[1]))
 
@@ -105,16 +106,16 @@ def wait_for(host: str, port: int) -> None:
             return
 
 
-def leave(*_: object) -> None:
+def terminate(*_: object) -> None:
     if now["child"]:
         os.kill(now["child"], signal.SIGKILL)
     os._exit(143)
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, leave)
-    desk = http.server.ThreadingHTTPServer(("", DESK_PORT), Desk)
-    threading.Thread(target=desk.serve_forever, daemon=True).start()
+    signal.signal(signal.SIGTERM, terminate)
+    server = http.server.ThreadingHTTPServer(("", STATUS_PORT), StatusHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
     while True:
         wait_for_peers()
         now["restarts"] += 1

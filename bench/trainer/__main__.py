@@ -1,5 +1,7 @@
-"""`make bench-trainer`: the loop beside a hand-written one and Keras `fit`, what `dtj-run` costs, whether trainings
-that were killed end with the same weights, and Parquet beside pyarrow.
+"""`make bench-trainer`: measure the training loop, the overhead of `dtj-run`, killed trainings and Parquet.
+
+The loop is compared with a handwritten one and Keras `fit`, killed trainings with undisturbed ones, Parquet with
+pyarrow.
 """
 
 import argparse
@@ -26,12 +28,12 @@ CASES = ("tiny", "cnn")
 
 
 def loops(prefix: str, devices: int) -> dict[str, Any]:
-    """Each case under one strategy; keys begin with `prefix`."""
+    """Measure each case under one strategy; keys begin with `prefix`."""
     return {f"{prefix}{case}_{key}": value for case in CASES for key, value in loop(case, devices).items()}
 
 
 def loop(case: str, devices: int) -> dict[str, Any]:
-    """The figures of one case on so many logical CPUs."""
+    """Measure one case on so many logical CPUs."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
@@ -47,12 +49,12 @@ def loop(case: str, devices: int) -> dict[str, Any]:
 
 
 def parquet() -> dict[str, Any]:
-    """With the memory settings of `dtj-run`, which training has too; pyarrow's allocator is not glibc's."""
+    """Measure Parquet with the memory settings of `dtj-run`, as in training; pyarrow's allocator is not glibc's."""
     return dict(json.loads(said(["bench.trainer.parquet"], {**KEEP_MEMORY, **os.environ})))
 
 
 def said(module: list[str], environment: Mapping[str, str]) -> str:
-    """What a module prints."""
+    """Run a module and return what it prints."""
     command = [sys.executable, "-m", *module]
     return subprocess.run(command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -67,7 +69,7 @@ STAGES: Mapping[str, Callable[[], dict[str, Any]]] = {
 
 
 def measured(stage: str) -> dict[str, Any]:
-    """What a stage found, in four digits, and when and where."""
+    """Run a stage; returns its figures, rounded, with date and machine."""
     place = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine()}
     return {**rounded(STAGES[stage](), 4), f"{stage}_stage": place}
 

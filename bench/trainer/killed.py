@@ -1,6 +1,6 @@
 """The program of bench.trainer.kills: a model with dropout and batch normalization, its data shuffled.
 
-Arguments: steps; a file while which is there the steps are slow. Prints the final weights, and a digest of these and of
+Arguments: steps; a file, and steps are slow while it exists. Prints the final weights, and a digest of these and of
 the optimizer's state.
 """
 

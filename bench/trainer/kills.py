@@ -1,7 +1,7 @@
-"""Jobs killed at random steps, again and again: do they end with the model of an undisturbed one?
+"""Jobs killed repeatedly at random steps: do they end with the model of an undisturbed one?
 
-On one device every bit has to be the same; on several, weights may differ by float noise. `kill -9` takes a training
-process of a `dtj-run`, which goes on in place, as in a pod.
+On one device every bit has to be equal; on several, weights may differ by rounding. `kill -9` hits the training
+process of a `dtj-run`, which restarts it in place, as in a pod.
 """
 
 import argparse
@@ -27,18 +27,18 @@ PROGRAM = ROOT / "bench" / "trainer" / "killed.py"
 KEPT = ROOT / "bench" / "results"
 KILLS = 20
 STEPS_A_KILL = 100
-"""The job is so long that it lasts for all kills."""
+"""The job is long enough for all kills."""
 EVERY_STEPS = 20
 FURTHEST = 50
-"""A process is killed at a random one of so many steps after all train."""
+"""A process is killed at most so many steps after all workers train again."""
 PATIENCE = 200.0
 NOISE = {"rtol": 1e-4, "atol": 1e-5}
-"""Sums over replicas come in any order."""
+"""Sums over replicas are computed in any order."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """How many processes with how many devices each."""
+    """A number of processes, and of devices in each."""
 
     processes: int
     devices: int
@@ -52,7 +52,7 @@ JOBS = {"one_device": Job(1, 1), "mirrored": Job(1, 2), "multi_worker_mirrored":
 
 
 def measure(kills: int = KILLS, names: Iterable[str] = JOBS) -> dict[str, Any]:
-    """`resume_kills` of all jobs together, `resume_mismatches` the jobs that did not end with the same model."""
+    """Measure all jobs: `resume_kills` in total, `resume_mismatches` the jobs that did not end with the same model."""
     found: dict[str, Any] = {"resume_kills": 0, "resume_mismatches": 0}
     for name in names:
         figures = compare(JOBS[name], kills)
@@ -64,19 +64,19 @@ def measure(kills: int = KILLS, names: Iterable[str] = JOBS) -> dict[str, Any]:
 
 
 def compare(job: Job, kills: int) -> dict[str, Any]:
-    """One job twice, left alone and killed."""
+    """Run a job twice, undisturbed and killed, and compare the models."""
     steps = STEPS_A_KILL * kills
-    alone, _ = end(job, steps, None)
-    killed, at = end(job, steps, Killer(random.Random(), kills))  # noqa: S311 - rng, no secrets
-    apart = np.abs(np.subtract(killed["weights"], alone["weights"])).max()
-    near = np.allclose(killed["weights"], alone["weights"], **NOISE)
-    bits = killed["digest"] == alone["digest"]
-    same = killed["step"] == alone["step"] and (bits if job.exact else near)
+    undisturbed, _ = run_job(job, steps, None)
+    killed, at = run_job(job, steps, Killer(random.Random(), kills))  # noqa: S311 - rng, no secrets
+    apart = np.abs(np.subtract(killed["weights"], undisturbed["weights"])).max()
+    near = np.allclose(killed["weights"], undisturbed["weights"], **NOISE)
+    bits = killed["digest"] == undisturbed["digest"]
+    same = killed["step"] == undisturbed["step"] and (bits if job.exact else near)
     return {"kills": len(at), "same": bool(same), "same_bits": bits, "largest_difference": float(apart), "steps": at}
 
 
-def end(job: Job, steps: int, killer: "Killer | None") -> tuple[dict[str, Any], list[int]]:
-    """What the job's first process tells at its end, and the steps at which one was killed."""
+def run_job(job: Job, steps: int, killer: "Killer | None") -> tuple[dict[str, Any], list[int]]:
+    """Run a job; returns what its first process prints at the end, and the steps at which one was killed."""
     with tempfile.TemporaryDirectory(prefix="dtj-kills-") as name:
         folder, slow = Path(name), Path(name) / "slow"
         program = (str(PROGRAM), str(steps), str(slow))
@@ -96,28 +96,30 @@ def end(job: Job, steps: int, killer: "Killer | None") -> tuple[dict[str, Any], 
 
 @dataclass(frozen=True)
 class Killer:
-    """Kills processes at random."""
+    """A source of kills at random steps."""
 
     rng: random.Random
     kills: int
 
     def kill(self, job: list[Worker]) -> list[int]:
-        """The steps at which it did."""
+        """Kill one process after the other; returns the steps at which."""
         return [self._once(job) for _ in range(self.kills)]
 
     def _once(self, job: list[Worker]) -> int:
-        until(lambda: all(worker.get("/readyz") for worker in job), "a step of all")
+        wait_until(lambda: all(worker.get("/readyz") for worker in job), "a step of all")
         victim = self.rng.choice(job)
         begun = [worker.restarts() for worker in job]
         goal = victim.step() + self.rng.randint(1, FURTHEST)
-        step = until(lambda: (now := victim.step()) >= goal and now, f"step {goal}")
-        os.kill(victim.child(), signal.SIGKILL)
-        until(lambda: all(w.restarts() > before for w, before in zip(job, begun, strict=True)), "a new start of all")
+        step = wait_until(lambda: (now := victim.step()) >= goal and now, f"step {goal}")
+        os.kill(victim.training_process(), signal.SIGKILL)
+        wait_until(
+            lambda: all(w.restarts() > before for w, before in zip(job, begun, strict=True)), "a new start of all"
+        )
         return int(step)
 
 
-def until(found: Callable[[], Any], what: str) -> Any:
-    """Wait for something and return it."""
+def wait_until(found: Callable[[], Any], what: str) -> Any:
+    """Wait until `found` returns something true, and return that."""
     deadline = time.monotonic() + PATIENCE
     while not (answer := found()):
         if time.monotonic() > deadline:

@@ -1,8 +1,8 @@
-"""Steps a second of the trainer's loop, beside a hand-written loop and Keras `fit`, in turns within one process.
+"""Steps a second of the trainer's loop, a handwritten loop and Keras `fit`, alternating within one process.
 
-A turn is one epoch of `dtj.fit`; at its end, in a callback, the two others make as many steps of the same model on the
-same data, with the same threads. Nothing is compiled in a turn. Figures are medians over the turns of ratios within a
-turn.
+A round is one epoch of `dtj.fit`; at its end, in a callback, the two others make as many steps of the same model on the
+same data, with the same threads. Nothing is compiled in a round. Figures are medians over the rounds of ratios within a
+round.
 
 Run by `python -m bench.trainer` under `dtj-run`, for one case and one strategy: prints one JSON object.
 """
@@ -22,12 +22,12 @@ import tensorflow as tf
 import dtj
 from dtj_trainer.loop.call import Call
 
-TURNS = 15
+ROUNDS = 15
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, its data, and how many steps a turn has."""
+    """A model, its data, and the number of steps in a round."""
 
     name: str
     shape: tuple[int, ...]
@@ -63,12 +63,12 @@ def convolutions() -> list[Any]:
 TINY, CNN = Case("tiny", (20,), 32, 200, small), Case("cnn", (28, 28, 1), 128, 20, convolutions)
 CASES = (TINY, CNN)
 
-Way = Callable[[], float]
-"""Makes a turn's steps; returns the seconds they took."""
+EpochTimer = Callable[[], float]
+"""Makes the steps of a round; returns the seconds they took."""
 
 
-def by_hand(case: Case, strategy: Any) -> Way:
-    """What one writes without us: one step a call, the batch taken inside it."""
+def handwritten_loop(case: Case, strategy: Any) -> EpochTimer:
+    """Return a loop as written without this project: one step a call, the batch taken inside it."""
     model, batches = case.model(), iter(strategy.experimental_distribute_dataset(case.data()))
 
     @tf.function
@@ -83,7 +83,7 @@ def by_hand(case: Case, strategy: Any) -> Way:
 
         return strategy.reduce("SUM", strategy.run(one, args=(next(iterator),)), axis=None)
 
-    def turn() -> float:
+    def run_epoch() -> float:
         started = time.perf_counter()
         loss = None
         for _ in range(case.steps):
@@ -91,11 +91,11 @@ def by_hand(case: Case, strategy: Any) -> Way:
         float(loss)
         return time.perf_counter() - started
 
-    return turn
+    return run_epoch
 
 
-def by_keras(case: Case) -> Way:
-    """The second of two epochs of a `fit`: the first one makes the iterator."""
+def keras_fit_loop(case: Case) -> EpochTimer:
+    """Return a timer of the second of two epochs of a `fit`: the first one makes the iterator."""
     model, batches = case.model(), case.data()
 
     class Clock(keras.callbacks.Callback):
@@ -105,18 +105,18 @@ def by_keras(case: Case) -> Way:
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
             self.seconds = time.perf_counter() - self.started
 
-    def turn() -> float:
+    def run_epoch() -> float:
         clock = Clock()
         model.fit(batches, steps_per_epoch=case.steps, epochs=2, verbose=0, callbacks=[clock])
         return clock.seconds
 
-    return turn
+    return run_epoch
 
 
-class Turns(keras.callbacks.Callback):
-    """Times the epochs of `dtj.fit`, and has the others make theirs in between."""
+class AlternatingEpochs(keras.callbacks.Callback):
+    """A callback that times the epochs of `dtj.fit`, and runs the others' epochs in between."""
 
-    def __init__(self, others: dict[str, Way], calls: "Within") -> None:
+    def __init__(self, others: dict[str, EpochTimer], calls: "MethodTimer") -> None:
         super().__init__()
         self.others = others
         self.calls = calls
@@ -129,19 +129,19 @@ class Turns(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
         mine = time.perf_counter() - self.started
-        theirs = {name: way() for name, way in self.others.items()}
+        theirs = {name: epoch_of_other() for name, epoch_of_other in self.others.items()}
         if epoch:  # the first one compiles
             for name, value in {"dtj": mine, **theirs}.items():
                 self.found[name].append(value)
 
     def ratios(self, name: str) -> list[float]:
-        """How many steps we make while `name` makes one: quartiles over the turns."""
+        """Return how many steps we make while `name` makes one: quartiles over the rounds."""
         each = (theirs / ours for ours, theirs in zip(self.found["dtj"], self.found[name], strict=True))
         return statistics.quantiles(each, n=4)
 
 
-class Within:
-    """Seconds spent in a method, on the training's thread."""
+class MethodTimer:
+    """A timer of the seconds spent in a method, on the training's thread."""
 
     def __init__(self, owner: type, name: str) -> None:
         self.spent: list[float] = []
@@ -160,18 +160,20 @@ class Within:
 def main() -> None:
     case = next(case for case in CASES if case.name == sys.argv[1])
     session = dtj.init(seed=1)
-    calls = Within(Call, "__call__")
-    turns = Turns({"handwritten": by_hand(case, session.strategy), "keras_fit": by_keras(case)}, calls)
-    for way in turns.others.values():
-        way()
-    dtj.fit(case.model(), case.data(), epochs=TURNS + 1, steps_per_epoch=case.steps, callbacks=[turns])
-    ours = sum(turns.found["dtj"])
+    calls = MethodTimer(Call, "__call__")
+    alternating = AlternatingEpochs(
+        {"handwritten": handwritten_loop(case, session.strategy), "keras_fit": keras_fit_loop(case)}, calls
+    )
+    for warm_up in alternating.others.values():
+        warm_up()
+    dtj.fit(case.model(), case.data(), epochs=ROUNDS + 1, steps_per_epoch=case.steps, callbacks=[alternating])
+    ours = sum(alternating.found["dtj"])
     found: dict[str, Any] = {
-        "steps_per_second": TURNS * case.steps / ours,
+        "steps_per_second": ROUNDS * case.steps / ours,
         "beside_steps_percent": 100 * (1 - sum(calls.spent) / ours),
     }
-    for name in turns.others:
-        low, median, high = turns.ratios(name)
+    for name in alternating.others:
+        low, median, high = alternating.ratios(name)
         found |= {f"ratio_{name}": median, f"ratio_{name}_quartiles": [low, high]}
     sys.stdout.write(f"BENCH {json.dumps(found)}\n")
     sys.stdout.flush()

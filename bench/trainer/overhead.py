@@ -1,9 +1,9 @@
-"""What `dtj-run` costs a training: supervisor, metrics that somebody asks for, event files and checkpoints at defaults.
+"""The overhead of `dtj-run`: supervisor, a scrape of the metrics, event files and checkpoints at their defaults.
 
 Three processes run the same program (`steady.py`): plain Python; Python with the memory settings of `dtj-run` (decision
-043), which would hide what it costs; `dtj-run` with a checkpoint directory. They take turns of one epoch, back and
-forth, so that what the machine does meanwhile hits all. Processor time is that of a side's whole tree of processes,
-saves included; they come thrice as often as usual in proportion, because their clock runs on in the others' turns.
+043), which would hide its overhead; `dtj-run` with a checkpoint directory. They alternate epoch by epoch, forwards and
+backwards, so that other load on the machine hits all. Processor time is that of a variant's whole process tree, saves
+included; these are three times as frequent as usual, because their timer also runs in the others' epochs.
 """
 
 import json
@@ -28,16 +28,16 @@ from e2e.cluster.control_plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 STARTS, SECONDS = 2, 65.0
-"""Two processes of one program differ by a percent or two, so each side is started anew; long enough for a save."""
+"""Two processes of one program differ by a percent or two, so each variant is started twice; long enough for a save."""
 WARM = 3
-"""Epochs of each side before the first turn."""
+"""Epochs of each variant before the first that is measured."""
 PATIENCE = 120.0
 SAVE_EVERY = 60.0
 """Seconds between two checkpoints, by default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class EpochCost:
     """One epoch, in seconds."""
 
     wall: float
@@ -45,29 +45,29 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Variant:
     """A program that trains an epoch when it is told to."""
 
     process: subprocess.Popen[bytes]
     told: socket.socket
     port: int | None = None
-    """Of its supervisor, if it has one: somebody asks for /metrics in each turn."""
+    """The port of its supervisor, if it has one: /metrics is scraped in each epoch."""
 
-    def turn(self) -> Turn:
+    def run_epoch(self) -> EpochCost:
         cpu, wall = cpu_seconds(self.process.pid), time.perf_counter()
         self.told.send(b".")
         if self.port is not None:
             page(self.port)
         self.told.recv(1)
-        return Turn(time.perf_counter() - wall, cpu_seconds(self.process.pid) - cpu)
+        return EpochCost(time.perf_counter() - wall, cpu_seconds(self.process.pid) - cpu)
 
     def close(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
 
-def start(folder: Path, flags: list[str], environment: Mapping[str, str], port: int | None = None) -> Side:
-    """The program under `flags`, ready for its first epoch; `folder` is for this one alone."""
+def start(folder: Path, flags: list[str], environment: Mapping[str, str], port: int | None = None) -> Variant:
+    """Start the program with `flags`, ready for its first epoch; `folder` is for this one alone."""
     path = str(folder / "turns")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("DTJ_", "TF_", "MALLOC_"))}
     with socket.socket(socket.AF_UNIX) as listening, (folder / "log").open("wb") as log:
@@ -89,10 +89,10 @@ def start(folder: Path, flags: list[str], environment: Mapping[str, str], port: 
             raise SystemExit(f"no training began:\n{(folder / 'log').read_text()[-3000:]}") from None
     told.settimeout(PATIENCE)
     told.recv(1)
-    return Side(process, told, port)
+    return Variant(process, told, port)
 
 
-def supervised(folder: Path) -> Side:
+def supervised(folder: Path) -> Variant:
     port = free_port()
     environment = {
         "DTJ_CHECKPOINT": json.dumps({"directory": str(folder / "state")}),
@@ -107,17 +107,19 @@ def page(port: int) -> str:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of a process and of all that descend from it and live."""
+    """Return the processor time of a process and of its living descendants."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     children = [
-        child for task in Path(f"/proc/{pid}/task").iterdir() for child in (task / "children").read_text().split()
+        training_process
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for training_process in (task / "children").read_text().split()
     ]
     own = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return own + sum(cpu_seconds(int(child)) for child in children)
+    return own + sum(cpu_seconds(int(training_process)) for training_process in children)
 
 
 def measure() -> dict[str, Any]:
-    """In percent of the time of the program alone; and the seconds of each phase of the last start under `dtj-run`."""
+    """Measure the overhead in percent of the program alone, and the seconds of each bring-up phase under `dtj-run`."""
     starts, phases = [], {}
     for _ in range(STARTS):
         rounds, found = one_start()
@@ -128,32 +130,34 @@ def measure() -> dict[str, Any]:
     return {**medians, "overhead_percent_by_start": spread, "bringup_seconds": phases}
 
 
-def one_start() -> tuple[list[dict[str, Turn]], dict[str, float]]:
-    """Rounds of turns, and the metrics at their end."""
+def one_start() -> tuple[list[dict[str, EpochCost]], dict[str, float]]:
+    """Start all variants once; returns the rounds, and the metrics at their end."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
-        folders = {side: Path(name) / side for side in ("plain", "alone", "ours")}
+        folders = {variant: Path(name) / variant for variant in ("plain", "alone", "ours")}
         for folder in folders.values():
             folder.mkdir()
-        sides = {
+        variants = {
             "plain": running.enter_context(closing(start(folders["plain"], [], {}))),
             "alone": running.enter_context(closing(start(folders["alone"], [], KEEP_MEMORY))),
             "ours": running.enter_context(closing(supervised(folders["ours"]))),
         }
-        there, back = list(sides.items()), list(reversed(sides.items()))
+        there, back = list(variants.items()), list(reversed(variants.items()))
         for _ in range(WARM):
-            for side in sides.values():
-                side.turn()
+            for variant in variants.values():
+                variant.run_epoch()
         ends = time.monotonic() + SECONDS
         rounds = []
         while time.monotonic() < ends:
-            rounds += [{name: side.turn() for name, side in order} for order in (there, back)]
-        assert sides["ours"].port is not None
-        return rounds, metrics(page(sides["ours"].port))
+            rounds += [{name: variant.run_epoch() for name, variant in order} for order in (there, back)]
+        assert variants["ours"].port is not None
+        return rounds, metrics(page(variants["ours"].port))
 
 
-def figures(rounds: list[dict[str, Turn]], found: Mapping[str, float]) -> dict[str, float]:
-    """Wall: medians over the rounds, and a save counted as if training stood still from its begin until it is complete.
-    Processor time: sums over all turns.
+def figures(rounds: list[dict[str, EpochCost]], found: Mapping[str, float]) -> dict[str, float]:
+    """Compute the figures.
+
+    Wall time: medians over the rounds, plus each save as if training stood still until it is complete. Processor time:
+    sums over all epochs.
     """
     save = found["dtj_checkpoint_seconds_sum"] / found["dtj_checkpoint_seconds_count"]
     spent = {name: sum(turns[name].cpu for turns in rounds) for name in rounds[0]}

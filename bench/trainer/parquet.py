@@ -3,9 +3,9 @@
 All read the same local files from the page cache, alternating in one process, each in the middle of reading them
 without end: a pass that is not timed goes before every PASSES that are, so that what is read ahead counts for nobody.
 There are more row groups than are ever read ahead, so that none is kept from one shuffled pass to the next.
-Each figure is the median of ROUNDS, and "pyarrow" is the faster of its two ways: the dataset scanner, and row group by
-row group. `*_cpu_*` are the same by processor time, which other programs on the machine disturb less. A row is that of
-a click log such as Criteo's: a label, 13 numbers, 26 kinds as integers, and 3 columns nobody reads.
+Each figure is the median of ROUNDS, and "pyarrow" is the faster of its two readers: the dataset scanner, and row group
+by row group. `*_cpu_*` are the same by processor time, which other programs on the machine disturb less. A row is that
+of a click log such as Criteo's: a label, 13 numbers, 26 categories as integers, and 3 columns that are not read.
 """
 
 import argparse
@@ -36,7 +36,7 @@ READ = [*(f"number{n}" for n in range(NUMBERS)), *(f"kind{n}" for n in range(KIN
 
 
 def write(directory: Path, rows: int) -> None:
-    """Files of half a million rows."""
+    """Write files of half a million rows."""
     rng = np.random.default_rng(0)
     for number in range(0, rows, 500_000):
         size = min(500_000, rows - number)
@@ -48,14 +48,14 @@ def write(directory: Path, rows: int) -> None:
 
 
 def scan(directory: Path) -> Iterator[int]:
-    """pyarrow's own scan, with its threads and its read-ahead."""
+    """Scan with pyarrow's own scanner, its threads and its read-ahead."""
     while True:
         scanner = dataset.dataset(directory, format="parquet").scanner(columns=["label", *READ])
         yield from (batch.num_rows for batch in scanner.to_batches())
 
 
 def groups(directory: Path) -> Iterator[int]:
-    """pyarrow's row groups, one after the other, columns decoded in parallel."""
+    """Read pyarrow's row groups one after the other, columns decoded in parallel."""
     files = [parquet.ParquetFile(path) for path in sorted(directory.iterdir())]
     while True:
         for file in files:
@@ -64,7 +64,7 @@ def groups(directory: Path) -> Iterator[int]:
 
 
 def batches(directory: Path, shuffle: int) -> Iterator[int]:
-    """A Pipeline's batches, as a training step gets them."""
+    """Read a Pipeline's batches, as a training step gets them."""
     source = data.parquet(directory, columns=READ, label="label")
     read = iter(data.Pipeline(source, shuffle=shuffle).training(Share(1, 0, BATCH, BATCH), 0))
 
@@ -88,7 +88,7 @@ class Rates:
 
 
 def rates(read: Iterator[int], rows: int) -> Rates:
-    """Of PASSES passes over `rows`, after one more."""
+    """Measure PASSES passes over `rows`, after one that is not counted."""
     advance(read, rows)
     wall, cpu = time.perf_counter(), time.process_time()
     done = advance(read, PASSES * rows)
@@ -96,7 +96,7 @@ def rates(read: Iterator[int], rows: int) -> Rates:
 
 
 def advance(read: Iterator[int], rows: int) -> int:
-    """At least so many rows read; how many."""
+    """Read at least `rows` rows; returns how many."""
     done = 0
     while done < rows:
         done += next(read)
@@ -104,19 +104,19 @@ def advance(read: Iterator[int], rows: int) -> int:
 
 
 def measure(rows: int = ROWS) -> dict[str, float]:
-    """Rows a second of each way, and their ratio to pyarrow's."""
+    """Measure rows a second of each reader, and their ratio to pyarrow's."""
     with tempfile.TemporaryDirectory() as made:
         directory = Path(made)
         write(directory, rows)
-        ways = {
+        readers = {
             "scanner": scan(directory),
             "groups": groups(directory),
             "plain": batches(directory, 0),
             "shuffled": batches(directory, 10_000),
         }
-        taken: dict[str, list[Rates]] = {name: [] for name in ways}
+        taken: dict[str, list[Rates]] = {name: [] for name in readers}
         for _ in range(ROUNDS):
-            for name, read in ways.items():
+            for name, read in readers.items():
                 taken[name].append(rates(read, rows))
     wall = {name: statistics.median(each.wall for each in found) for name, found in taken.items()}
     cpu = {name: statistics.median(each.cpu for each in found) for name, found in taken.items()}

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class Worker:
-    """One `dtj-run` and what it says of itself."""
+    """One running `dtj-run` and its HTTP endpoints."""
 
     def __init__(self, name: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class Worker:
         self._port = port
 
     def get(self, path: str) -> str:
-        """The page; empty when nobody answers."""
+        """Return the page; empty when nothing answers."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=2) as answer:
                 return str(answer.read().decode())
@@ -35,7 +35,7 @@ class Worker:
             return ""
 
     def sample(self) -> Sample | None:
-        """What /status says now."""
+        """Return what /status says now."""
         if not (page := self.get("/status")):
             return None
         said: dict[str, Any] = json.loads(page)
@@ -54,43 +54,45 @@ class Worker:
         )
 
     def step(self) -> int:
-        """The last step it has made or gone on from; 0 before."""
+        """Return the last step it has made or resumed from; 0 before."""
         sample = self.sample()
         return (sample and sample.step) or 0
 
     def restarts(self) -> int:
-        """How often its program was started again."""
+        """Return how often its program was restarted."""
         sample = self.sample()
         return sample.restarts if sample else 0
 
-    def child(self) -> int:
-        """The process that trains."""
-        zygote = children(self.process.pid)[0]
-        return children(zygote)[0]
+    def training_process(self) -> int:
+        """Return the pid of the process that trains."""
+        zygote = child_pids(self.process.pid)[0]
+        return child_pids(zygote)[0]
 
     def bring_up(self) -> dict[str, float]:
-        """Seconds by phase of the last start."""
+        """Return the seconds of each phase of the last start."""
         return bring_up(metrics(self.get("/metrics")))
 
 
 def metrics(page: str) -> dict[str, float]:
-    """What a page of /metrics says, by name and labels."""
+    """Parse a /metrics page into values by name and labels."""
     lines = [line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in lines}
 
 
 def bring_up(found: Mapping[str, float]) -> dict[str, float]:
-    """Seconds by phase of a process's last start."""
+    """Return the seconds of each phase of a process's last start."""
     return {name.split('"')[1]: value for name, value in found.items() if name.startswith("dtj_bringup_seconds{")}
 
 
-def children(pid: int) -> list[int]:
-    """Pids of a process's children, the oldest first."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def child_pids(pid: int) -> list[int]:
+    """Return the pids of a process's children, the oldest first."""
+    return [
+        int(training_process) for training_process in Path(f"/proc/{pid}/task/{pid}/child_pids").read_text().split()
+    ]
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
+    """Return ports that nothing uses now."""
     held = [socket.socket() for _ in range(count)]
     for each in held:
         each.bind(("127.0.0.1", 0))
@@ -102,7 +104,7 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def workers(count: int, folder: Path, command: Sequence[str], **checkpoint: Any) -> Iterator[list[Worker]]:
-    """The workers of one job: `command` has flags of `dtj-run` and the program; `checkpoint` as in the manifest."""
+    """Run the workers of one job: `command` has flags of `dtj-run` and the program; `checkpoint` as in the manifest."""
     ports = free_ports(2 * count)
     addresses = [f"127.0.0.1:{port}" for port in ports[:count]]
     http = dict(zip(addresses, ports[count:], strict=True))

@@ -1,8 +1,8 @@
 """`kill -9` of a training process → all train again, with two `dtj-run` on this machine's loopback.
 
 The same program and clock as in the end-to-end scenario, without Kubernetes: what is left is the trainer's own share.
-Processes are killed in turn, leader and not; a figure is the time until the later of the two has made a step. Flags of
-`dtj-run` may follow: `--standby off` measures the way back of new processes.
+Processes are killed alternating, leader and not; a figure is the time until the later of the two has made a step. Flags
+of `dtj-run` may follow: `--standby off` measures the recovery in new processes.
 """
 
 import argparse
@@ -24,20 +24,20 @@ PROGRAM = (str(ROOT / "examples" / "digits.py"), "--epochs=1000000")
 EVERY_STEPS = 50
 PATIENCE = 120.0
 SETTLED_STEPS = 30
-"""Steps that both have made since the last kill before the next one comes."""
+"""Steps that both make between two kills."""
 POLL_SECONDS = 0.005
 
 
-def watch(job: list[Worker], samples: list[Sample], seconds: float) -> None:
-    """Ask everybody for so long."""
+def poll(job: list[Worker], samples: list[Sample], seconds: float) -> None:
+    """Poll all workers for so many seconds."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         samples += [sample for worker in job if (sample := worker.sample())]
         time.sleep(POLL_SECONDS)
 
 
-def settle(job: list[Worker]) -> None:
-    """Until everybody has trained for a while."""
+def wait_until_stable(job: list[Worker]) -> None:
+    """Wait until all workers have trained for a while."""
     deadline = time.monotonic() + PATIENCE
     first: dict[str, int] = {}
     while time.monotonic() < deadline:
@@ -50,17 +50,17 @@ def settle(job: list[Worker]) -> None:
     raise SystemExit("the workers do not train")
 
 
-def one(job: list[Worker], victim: Worker) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Kill and wait: seconds by worker, and the phases of their bring-up."""
+def kill_and_time(job: list[Worker], victim: Worker) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Kill a worker's training process and wait; returns the seconds by worker, and the phases of their bring-up."""
     samples: list[Sample] = []
-    watch(job, samples, 0.05)
+    poll(job, samples, 0.05)
     at = time.monotonic()
-    os.kill(victim.child(), signal.SIGKILL)
+    os.kill(victim.training_process(), signal.SIGKILL)
     deadline = at + PATIENCE
     while (found := recovery(samples, at, [worker.name for worker in job])) is None:
         if time.monotonic() > deadline:
             raise SystemExit("no recovery")
-        watch(job, samples, 0.02)
+        poll(job, samples, 0.02)
     return found.seconds, {worker.name: worker.bring_up() for worker in job}
 
 
@@ -79,9 +79,9 @@ def main() -> None:
         workers(options.workers, Path(name), [*flags, *PROGRAM], everySteps=EVERY_STEPS) as job,
     ):
         for number in range(options.kills):
-            settle(job)
+            wait_until_stable(job)
             time.sleep(moment.uniform(0.3, 1.0) * options.pause)
-            each, phases = one(job, job[number % len(job)])
+            each, phases = kill_and_time(job, job[number % len(job)])
             seconds.append(max(each.values()))
             told = {k: round(v, 3) for k, v in each.items()}
             print(json.dumps({"killed": number % len(job), "seconds": told, "phases": phases}), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Trains by `dtj.fit` for longer than anybody measures: an epoch whenever the other end of a socket says so."""
+"""A program that trains by `dtj.fit` without end: one epoch whenever the other end of a socket asks for it."""
 
 import socket
 import sys
@@ -10,8 +10,8 @@ import dtj
 from bench.trainer.loop import CNN
 
 
-class InTurns(keras.callbacks.Callback):
-    """Asks before each epoch; so all that one costs, its end and a save there included, falls into its turn."""
+class EpochOnRequest(keras.callbacks.Callback):
+    """A callback that waits before each epoch, so that its whole cost, a save included, falls between two requests."""
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002 - Keras gives it
         self.other = socket.socket(socket.AF_UNIX)
@@ -24,4 +24,4 @@ class InTurns(keras.callbacks.Callback):
 
 if __name__ == "__main__":
     dtj.init(seed=1)
-    dtj.fit(CNN.model(), CNN.data(), epochs=1_000_000, steps_per_epoch=CNN.steps, callbacks=[InTurns()])
+    dtj.fit(CNN.model(), CNN.data(), epochs=1_000_000, steps_per_epoch=CNN.steps, callbacks=[EpochOnRequest()])

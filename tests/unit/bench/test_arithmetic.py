@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench.operator import chart, creation, hour, life, meter, record
+from bench.operator import chart, creation, hour, lifecycle, meter, record
 from bench.operator.creation import Comparison, Round
 from bench.operator.fleet import Creations
 from bench.trainer import overhead
@@ -28,7 +28,7 @@ def request(at: float, verb: str, name: str, *, agent: str = "dtj-operator/1", *
     values: dict[str, Any] = {
         "resource": "pods",
         "subresource": "",
-        "namespace": life.STANDING,
+        "namespace": lifecycle.STANDING,
         "code": 201,
         "user": "",
     } | more
@@ -39,17 +39,18 @@ def request(at: float, verb: str, name: str, *, agent: str = "dtj-operator/1", *
     ("share", "expected"), [(0.0, 1.0), (0.05, 1.0), (0.5, 10.0), (0.51, 11.0), (0.95, 19.0), (1.0, 20.0)]
 )
 def test_a_percentile_is_the_smallest_value_that_so_many_do_not_exceed(share: float, expected: float):
-    assert life.percentile([float(n) for n in range(20, 0, -1)], share) == expected
+    assert lifecycle.percentile([float(n) for n in range(20, 0, -1)], share) == expected
 
 
 def test_the_percentile_of_one_value_is_that_value():
-    assert life.percentile([3.0], 0.95) == 3.0
+    assert lifecycle.percentile([3.0], 0.95) == 3.0
 
 
 def test_samples_are_taken_from_the_groups_that_the_host_disturbed_least_whatever_they_took():
-    groups = [life.Replacements([taken] * 20, [taken] * 20, stolen) for taken, stolen in ((1, 9.0), (3, 0.5), (2, 1.0))]
-    assert life.undisturbed(groups, 40) == [groups[1], groups[2]]
-    assert life.undisturbed(groups, 41) == [groups[1], groups[2], groups[0]]
+    measured = ((1, 9.0), (3, 0.5), (2, 1.0))
+    groups = [lifecycle.Replacements([taken] * 20, [taken] * 20, stolen) for taken, stolen in measured]
+    assert lifecycle.least_disturbed(groups, 40) == [groups[1], groups[2]]
+    assert lifecycle.least_disturbed(groups, 41) == [groups[1], groups[2], groups[0]]
 
 
 def test_the_ratio_is_the_median_over_pairs_so_that_one_bad_pair_does_not_count():
@@ -65,8 +66,8 @@ def test_the_cost_ratio_compares_processor_time_of_client_and_server_for_each_po
 
 
 def test_what_is_not_the_server_or_the_client_counts_as_others():
-    before = meter.Reading(at=10.0, machine=100.0, server=50.0)
-    after = meter.Reading(at=14.0, machine=108.0, server=53.0)
+    before = meter.CpuTimes(at=10.0, machine=100.0, server=50.0)
+    after = meter.CpuTimes(at=14.0, machine=108.0, server=53.0)
     assert meter.between(before, after).others(client=1.0) == 1.0
 
 
@@ -81,10 +82,10 @@ def test_a_replacement_is_timed_from_the_reported_failure_to_the_next_creation_o
         request(2.0, "patch", "c", agent="dtj-bench", subresource="status", code=200, namespace="elsewhere"),
         request(2.1, "create", "c", namespace="elsewhere"),
     ]
-    assert list(life._latencies(log, life.STANDING)) == [pytest.approx(0.5)]
+    assert list(lifecycle._latencies(log, lifecycle.STANDING)) == [pytest.approx(0.5)]
 
 
-def test_requests_to_know_the_world_or_to_lead_are_not_counted_for_jobs():
+def test_lists_watches_and_leases_are_not_counted_for_jobs():
     asked = [
         request(0, "list", ""),
         request(0, "watch", ""),
@@ -92,7 +93,7 @@ def test_requests_to_know_the_world_or_to_lead_are_not_counted_for_jobs():
         request(0, "create", "a"),
         request(0, "patch", "train", resource="distributedtrainingjobs", subresource="status"),
     ]
-    counted = creation.kinds(r for r in asked if creation.for_jobs(r))
+    counted = creation.count_by_kind(r for r in asked if creation.for_jobs(r))
     assert counted == {"create pods": 1, "patch distributedtrainingjobs/status": 1}
 
 

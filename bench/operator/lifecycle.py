@@ -1,4 +1,4 @@
-"""The operator beside many running jobs: requests of a whole life, idling, replacement, start, memory.
+"""The operator beside many running jobs: requests of a job's lifecycle, idling, replacement, start, memory.
 
 Pods run at once, without containers.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import median
 
 from bench.operator import load, meter, subject
-from bench.operator.creation import for_jobs, kinds
-from bench.operator.fleet import Fleet, each
-from bench.operator.subject import Subject
+from bench.operator.creation import count_by_kind, for_jobs
+from bench.operator.fleet import Fleet, for_each
+from bench.operator.subject import OperatorProcess
 from dtj_operator.api.enums import Role
 from dtj_operator.api.job import Job
 from dtj_operator.api.trainer_contract import EXIT_KILLED
@@ -29,25 +29,25 @@ from dtj_operator.kube.resources import JOBS, PODS
 from e2e.cluster.audit import Request
 
 STANDING = "standing"
-"""The namespace of the jobs that are there all the time."""
-SPARE = "spare"
-"""The namespace of a job that the bench looks after itself."""
-LIVES = "lives"
+"""The namespace of the jobs that run all the time."""
+BASELINE = "baseline"
+"""The namespace of the job whose pod the bench replaces itself."""
+LIFECYCLES = "lives"
 LIMIT = 900.0
 REPLACEMENT_LIMIT = 30.0
 SETTLE_SECONDS = 5.0
 PAUSE_SECONDS = 0.3
-"""Between two failures, so that each is met by an operator that has nothing else to do."""
+"""Between two failures, so that the operator is idle when each happens."""
 GROUP = 20
-"""Failures on each side that are judged together: a quarter of a minute."""
+"""Failures on each side that are accepted or discarded together: a quarter of a minute."""
 QUIET_PERCENT = 2.0
-"""Stolen at most of the processor time of a group that counts as undisturbed."""
+"""The most processor time that the host may steal from an undisturbed group."""
 MOST_TIMES = 3
-"""As many groups as were asked for, where the host does not come to rest."""
+"""How many times as many groups are measured at most, where the host stays busy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Lifecycles:
     """Jobs from their creation to their success."""
 
     requests: Counter[str]
@@ -60,47 +60,47 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A while in which nothing happens."""
+    """A period in which nothing happens."""
 
     writes: int
-    """All but those of the operator's own Lease."""
+    """Writes but for those to the operator's Lease."""
     cpu_percent: float
     """Of one core."""
     requests: Counter[str]
 
 
-async def raise_jobs(fleet: Fleet, jobs: int) -> float:
-    """Have so many jobs Running; seconds until they all were."""
+async def start_jobs(fleet: Fleet, jobs: int) -> float:
+    """Start so many jobs; returns the seconds until all were Running."""
     began = time.monotonic()
     await fleet.make(STANDING, load.names(jobs))
     await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
     return time.monotonic() - began
 
 
-async def whole_lives(fleet: Fleet, jobs: int) -> Life:
-    """New jobs beside the others: created, Running, every worker done, Succeeded."""
+async def full_lifecycles(fleet: Fleet, jobs: int) -> Lifecycles:
+    """Run new jobs beside the others: created, Running, every worker done, Succeeded."""
     mark = fleet.control_plane.audit.mark()
-    await fleet.make(LIVES, load.names(jobs))
-    await fleet.wait_for_phase(LIVES, "Running", jobs, LIMIT)
+    await fleet.make(LIFECYCLES, load.names(jobs))
+    await fleet.wait_for_phase(LIFECYCLES, "Running", jobs, LIMIT)
     await asyncio.sleep(SETTLE_SECONDS)
     pods = [f"{name}-worker-{index}" for name in load.names(jobs) for index in range(load.WORKERS)]
-    await each(pods, lambda pod: fleet.end_pod(LIVES, pod, 0))
-    await fleet.wait_for_phase(LIVES, "Succeeded", jobs, LIMIT)
+    await for_each(pods, lambda pod: fleet.end_pod(LIFECYCLES, pod, 0))
+    await fleet.wait_for_phase(LIFECYCLES, "Succeeded", jobs, LIMIT)
     await asyncio.sleep(SETTLE_SECONDS)
-    asked = [request for request in _operators(fleet, mark) if request.namespace == LIVES]
-    await fleet.clear(LIVES)
-    return Life(kinds(asked), jobs)
+    asked = [request for request in _operators(fleet, mark) if request.namespace == LIFECYCLES]
+    await fleet.clear(LIFECYCLES)
+    return Lifecycles(count_by_kind(asked), jobs)
 
 
-async def idle(fleet: Fleet, running: Subject, seconds: float) -> Idle:
-    """Let everything come to rest, then watch for so many seconds."""
+async def idle(fleet: Fleet, running: OperatorProcess, seconds: float) -> Idle:
+    """Wait until everything is quiet, then measure for so many seconds."""
     await asyncio.sleep(SETTLE_SECONDS)
     mark, used = fleet.control_plane.audit.mark(), running.cpu_seconds()
     await asyncio.sleep(seconds)
     used = running.cpu_seconds() - used
     asked = fleet.control_plane.audit.since(mark, user_agent=subject.USER_AGENT)
     writes = [request for request in asked if request.writes and request.resource != "leases"]
-    return Idle(len(writes), 100 * used / seconds, kinds(asked))
+    return Idle(len(writes), 100 * used / seconds, count_by_kind(asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,24 +115,24 @@ class Replacements:
 
 
 async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[Replacements]:
-    """One failure at a time, of the operator's pods and of the bench's own in turns, in groups of equal size.
+    """Measure one failure at a time, alternating between the operator's pods and the bench's own, in equal groups.
 
-    While the host takes the processor away, both sides take longer; so there are further groups for those that were
-    disturbed, up to three times as many in all (see `undisturbed`). The container was killed (137): that is free of
-    charge and waits for nothing.
+    While the host takes the processor away, both sides take longer; so disturbed groups are measured again, up to
+    three times as many in all (see `least_disturbed`). The container was killed (137): such a restart is free and
+    has no backoff.
     """
-    spare = await _Spare.made(fleet)
+    baseline = await _BaselineJob.made(fleet)
     wanted = _groups(samples)
     names = _spread(load.names(jobs), MOST_TIMES * wanted * GROUP)
     victims = (f"{name}-worker-{load.WORKERS - 1}" for name in names)
     found: list[Replacements] = []
     while len(found) < MOST_TIMES * wanted and sum(one.stolen_percent < QUIET_PERCENT for one in found) < wanted:
-        found.append(await _replaced(fleet, spare, list(islice(victims, GROUP))))
+        found.append(await _replaced(fleet, baseline, list(islice(victims, GROUP))))
     return found
 
 
-def undisturbed(groups: list[Replacements], samples: int) -> list[Replacements]:
-    """At least so many samples, in the groups from which the host took least, whatever they took."""
+def least_disturbed(groups: list[Replacements], samples: int) -> list[Replacements]:
+    """Return the groups from which the host stole least, enough for so many samples."""
     return sorted(groups, key=lambda one: one.stolen_percent)[: _groups(samples)]
 
 
@@ -140,24 +140,24 @@ def _groups(samples: int) -> int:
     return math.ceil(samples / GROUP)
 
 
-async def _replaced(fleet: Fleet, spare: _Spare, victims: list[str]) -> Replacements:
+async def _replaced(fleet: Fleet, baseline: _BaselineJob, victims: list[str]) -> Replacements:
     mark, stolen = fleet.control_plane.audit.mark(), meter.stolen_percent()
     for victim in victims:
         await fleet.end_pod(STANDING, victim, EXIT_KILLED)
         await asyncio.sleep(PAUSE_SECONDS)
-        await spare.fail()
+        await baseline.fail()
         await asyncio.sleep(PAUSE_SECONDS)
     taken = stolen()
 
     await _until_replaced(fleet, mark, len(victims), REPLACEMENT_LIMIT, pause=0.5)
     requests = fleet.control_plane.audit.since(mark)
-    return Replacements(list(_latencies(requests, STANDING)), list(_latencies(requests, SPARE)), taken)
+    return Replacements(list(_latencies(requests, STANDING)), list(_latencies(requests, BASELINE)), taken)
 
 
-class _Spare:
-    """A job that no operator touches, with one pod: what its replacement takes is what the API server takes.
+class _BaselineJob:
+    """A job that no operator handles, with one pod: its replacement takes only the API server's time.
 
-    It has the status of a job that runs, without which the API server has less to look at.
+    It has the status of a running job, so that the API server has the same work.
     """
 
     def __init__(self, fleet: Fleet, job: Job) -> None:
@@ -169,36 +169,36 @@ class _Spare:
         self._uid = ""
 
     @classmethod
-    async def made(cls, fleet: Fleet) -> _Spare:
-        """In a namespace of its own."""
-        fleet.control_plane.namespace(SPARE)
-        body = load.job("spare")
+    async def made(cls, fleet: Fleet) -> _BaselineJob:
+        """Create the job and its pod in a namespace of their own."""
+        fleet.control_plane.namespace(BASELINE)
+        body = load.job("baseline")
         body["spec"]["managedBy"] = "dtj.dev/bench"
-        self = cls(fleet, Job.parse(await fleet.client.create(JOBS, SPARE, body)))
+        self = cls(fleet, Job.parse(await fleet.client.create(JOBS, BASELINE, body)))
         async for job in fleet.jobs(STANDING):
-            await fleet.client.patch_status(JOBS, SPARE, self._job.name, {"status": job["status"]})
+            await fleet.client.patch_status(JOBS, BASELINE, self._job.name, {"status": job["status"]})
             break
         await self._create()
         return self
 
     async def fail(self) -> None:
-        """Its pod fails and is replaced, as the operator does it: status, deletion, creation."""
+        """Fail its pod and replace it as the operator does: status, deletion, creation."""
         name = self._body["metadata"]["name"]
-        await self._end_pod(SPARE, name, EXIT_KILLED)
-        words = {"status": {"message": f"{name} is replaced: {self._uid}"}}
-        await self._client.patch_status(JOBS, SPARE, self._job.name, words)
-        await self._client.delete(PODS, SPARE, name, uid=self._uid)
+        await self._end_pod(BASELINE, name, EXIT_KILLED)
+        patch = {"status": {"message": f"{name} is replaced: {self._uid}"}}
+        await self._client.patch_status(JOBS, BASELINE, self._job.name, patch)
+        await self._client.delete(PODS, BASELINE, name, uid=self._uid)
         await self._create()
 
     async def _create(self) -> None:
-        created = await self._client.create(PODS, SPARE, self._body)
+        created = await self._client.create(PODS, BASELINE, self._body)
         self._uid = created["metadata"]["uid"]
 
 
 async def churn(fleet: Fleet, jobs: int) -> None:
-    """Have a pod of every job fail and be replaced, as many at a time as the server bears."""
+    """Fail a pod of every job and wait for the replacements, as many at a time as the server can take."""
     mark = fleet.control_plane.audit.mark()
-    await each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
+    await for_each(load.names(jobs), lambda name: fleet.end_pod(STANDING, f"{name}-worker-0", EXIT_KILLED))
 
     await _until_replaced(fleet, mark, jobs, LIMIT, pause=2.0)
     await fleet.wait_for_phase(STANDING, "Running", jobs, LIMIT)
@@ -212,7 +212,7 @@ async def _until_replaced(fleet: Fleet, mark: int, pods: int, limit: float, *, p
 
 
 async def start(fleet: Fleet, source: Path, attempt: int) -> float:
-    """Seconds from the start of the process until a job that nobody has seen yet has its pods."""
+    """Return the seconds from the start of the process until a new job has its pods."""
     namespace = f"newcomer-{attempt}"
     await fleet.make(namespace, [])
     mark = fleet.control_plane.audit.mark()
@@ -228,12 +228,12 @@ async def start(fleet: Fleet, source: Path, attempt: int) -> float:
 
 
 async def starts(fleet: Fleet, source: Path, times: int) -> float:
-    """The median of some."""
+    """Return the median of several starts."""
     return median([await start(fleet, source, attempt) for attempt in range(times)])
 
 
 def percentile(values: list[float], share: float) -> float:
-    """The smallest value that at least this share of the values do not exceed."""
+    """Return the smallest value that at least this share of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
@@ -243,13 +243,13 @@ def _operators(fleet: Fleet, mark: int) -> list[Request]:
 
 
 def _spread(names: list[str], count: int) -> list[str]:
-    """So many of the names, in a mixed order that is always the same, each as often as the others."""
+    """Return `count` names in a fixed shuffled order, each equally often."""
     mixed = random.Random(0).sample(names, len(names))  # noqa: S311
     return [mixed[number % len(mixed)] for number in range(count)]
 
 
 def _latencies(requests: list[Request], namespace: str) -> Iterator[float]:
-    """Of each pod that the bench let fail, until a pod of its name was created."""
+    """Yield, for each pod that the bench failed, the seconds until a pod of its name was created."""
     failed: dict[str, datetime] = {}
     for request in sorted(requests, key=lambda r: r.at):
         if request.resource != "pods" or request.namespace != namespace:
