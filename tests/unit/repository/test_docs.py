@@ -42,3 +42,19 @@ def broken(page: Path) -> Iterator[str]:
 def test_every_relative_link_and_anchor_exists():
     found = {str(page.relative_to(ROOT)): list(broken(page)) for page in pages()}
     assert {page: links for page, links in found.items() if links} == {}
+
+
+def test_every_page_of_the_docs_is_linked_from_another_page():
+    linked = {
+        Path(os.path.normpath(page.parent / target.partition("#")[0]))
+        for page in pages()
+        for target in LINK.findall(page.read_text())
+        if not re.match(r"\w+:|#", target)
+    }
+    assert [str(page.relative_to(ROOT)) for page in pages() if page.parent != ROOT and page not in linked] == []
+
+
+def test_every_decision_says_context_decision_and_consequences():
+    decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    forms = {page.name: re.findall(r"^\*\*([A-Z]\w+)\.\*\*", page.read_text(), re.MULTILINE) for page in decisions}
+    assert {name: form for name, form in forms.items() if form != ["Context", "Decision", "Consequences"]} == {}
