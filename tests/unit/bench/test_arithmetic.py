@@ -14,7 +14,7 @@ from bench.operator import chart, creation, hour, lifecycle, meter, record
 from bench.operator.creation import Comparison, Round
 from bench.operator.fleet import Creations
 from bench.trainer import overhead
-from bench.trainer.overhead import Turn
+from bench.trainer.overhead import EpochCost
 from e2e.cluster.audit import Request
 
 BEGAN = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -155,7 +155,7 @@ def test_the_kept_picture_shows_the_newest_kept_figures():
 
 
 def test_what_dtj_run_costs_counts_a_save_as_if_training_stood_still():
-    turns = {"plain": Turn(2.02, 2.0), "alone": Turn(1.0, 1.5), "ours": Turn(1.01, 1.56)}
+    turns = {"plain": EpochCost(2.02, 2.0), "alone": EpochCost(1.0, 1.5), "ours": EpochCost(1.01, 1.56)}
     found = {"dtj_checkpoint_seconds_sum": 1.2, "dtj_checkpoint_seconds_count": 2.0}
     figures = overhead.figures([turns, turns], found)
     assert figures["overhead_percent"] == pytest.approx(1 + 100 * 0.6 / 60)
