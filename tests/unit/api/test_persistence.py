@@ -113,7 +113,7 @@ def spec(role: str = "worker", /, replica: dict[str, Any] | None = None, **field
     ("337566a73e670bdf", spec()),
     ("15c580c49011c79b", spec("chief", {"replicas": 1, "restartPolicy": "ExitCode"})),
     ("337566a73e670bdf", spec(replica={"replicas": 7}, suspend=True, ttlSecondsAfterFinished=5, cleanPodPolicy="All")),
-    ("337566a73e670bdf", spec(managedBy="dtj.dev/operator", failurePolicy={"maxRestarts": 9, "restartScope": "Pod"})),
+    ("9684cb80cde5eef5", spec(managedBy="dtj.dev/operator", failurePolicy={"maxRestarts": 9, "restartScope": "Pod"})),
     ("7c5160e5bc370ab3", spec(startDeadlineSeconds=60, mainContainer="tensorflow", clusterDomain="cluster.local")),
     ("76213a4085ce83de", spec(strategy={"type": "MultiWorkerMirrored", "crossDeviceOps": "NCCL",
                         "communication": {"implementation": "Ring", "timeoutSeconds": 9, "bytesPerPack": 1024}})),
