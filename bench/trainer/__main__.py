@@ -18,7 +18,7 @@ from typing import Any
 from bench.figures import rounded
 from bench.machine import machine
 from bench.trainer import kills, overhead
-from dtj_trainer.supervisor.spawning import KEEP_MEMORY
+from dtj_trainer.preload.spawn import KEEP_MEMORY
 from e2e.cluster.control_plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

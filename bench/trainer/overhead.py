@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.trainer.processes import bring_up, metrics
-from dtj_trainer.supervisor.spawning import KEEP_MEMORY
+from dtj_trainer.preload.spawn import KEEP_MEMORY
 from e2e.cluster.control_plane import free_port
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,14 +10,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from dtj_trainer.supervisor import spawning
+from dtj_trainer.preload import spawn
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run to the end; the exit code of the container."""
     early: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # PID 1 never gets what has no handler
-    zygote = spawning.begin(os.environ)
+    zygote = spawn.begin(os.environ)
     from dtj_trainer.supervisor import command
 
     return command.main(sys.argv[1:] if arguments is None else list(arguments), zygote, early)

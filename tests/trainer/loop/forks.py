@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.supervisor.preload import preload
+from dtj_trainer.preload.imports import preload
 
 
 def main() -> None:

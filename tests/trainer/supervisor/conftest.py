@@ -15,7 +15,6 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -45,12 +44,6 @@ def anew(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Pr
 def warm(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Process:
     program = Path(__file__).with_name("warm.py")
     return nursery().bear(program, arguments, environment, directory=PROGRAMS, output=log)
-
-
-def told(program: str, *arguments: str) -> Any:
-    """The JSON that a program of ours prints, run by itself in a Python of its own."""
-    command = [sys.executable, str(PROGRAMS / program), *arguments]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @dataclass

@@ -11,7 +11,9 @@ import sys
 from collections.abc import Mapping
 
 from dtj_trainer import run
-from dtj_trainer.supervisor import nursery, spawning, zygote
+from dtj_trainer.preload import spawn as spawning
+from dtj_trainer.preload import zygote
+from dtj_trainer.supervisor import nursery
 
 ORDER_BYTES = 1 << 20
 

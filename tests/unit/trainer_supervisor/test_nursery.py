@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dtj_trainer.ipc import reporter
+from dtj_trainer.preload.spawn import Spawned
 from dtj_trainer.supervisor import nursery
 from dtj_trainer.supervisor.nursery import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
-from dtj_trainer.supervisor.spawning import Spawned
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
 

@@ -13,13 +13,13 @@ from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.task_mode import Part, Place, read_place, slice_environment
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.preload.spawn import Spawned, defaults
 from dtj_trainer.supervisor import settings as settings_module
 from dtj_trainer.supervisor import termination
 from dtj_trainer.supervisor.desk import Desk
 from dtj_trainer.supervisor.nursery import Nursery
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.spawning import Spawned, defaults
 from dtj_trainer.supervisor.supervision import Supervision
 from dtj_trainer.supervisor.termination import Ending
 

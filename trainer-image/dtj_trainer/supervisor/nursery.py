@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtj_trainer.ipc import reporter
-from dtj_trainer.supervisor.spawning import Spawned, spawn
+from dtj_trainer.preload.spawn import Spawned, spawn
 
 PR_SET_CHILD_SUBREAPER: Final = 36
 """linux/prctl.h: orphans of a dead zygote come to us, also where we are not PID 1."""

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.trainer.supervisor.conftest import told
+from tests.trainer.preload.conftest import told
 
 pytestmark = pytest.mark.trainer
 
 
 def test_an_import_with_the_list_of_one_before_runs_the_same_modules_from_code_read_ahead(tmp_path):
     listed = str(tmp_path / "imported.txt")
-    without, then = told("ahead.py", listed, "write"), told("ahead.py", listed)
+    without, then = told("read_ahead.py", listed, "write"), told("read_ahead.py", listed)
     assert then["modules"] == without["modules"]
     assert without["read"] == 0
     assert then["read"] > 1_000

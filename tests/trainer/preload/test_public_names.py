@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
-from tests.trainer.supervisor.conftest import told
+from tests.trainer.preload.conftest import told
 
 pytestmark = pytest.mark.trainer
 

@@ -60,6 +60,6 @@ def spawn(environment: Mapping[str, str]) -> Spawned:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         theirs.set_inheritable(True)
-        command = [sys.executable, "-m", "dtj_trainer.supervisor.zygote", str(theirs.fileno())]
+        command = [sys.executable, "-m", "dtj_trainer.preload.zygote", str(theirs.fileno())]
         pid = os.posix_spawn(sys.executable, command, environment)
     return Spawned(pid, ours, environment)

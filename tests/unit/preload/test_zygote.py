@@ -7,8 +7,8 @@ import sys
 
 PROGRAM = """
 import sys, types
-sys.modules["dtj_trainer.supervisor.preload"] = types.SimpleNamespace(preload=lambda ahead: None)
-from dtj_trainer.supervisor import zygote
+sys.modules["dtj_trainer.preload.imports"] = types.SimpleNamespace(preload=lambda ahead: None)
+from dtj_trainer.preload import zygote
 zygote.Ahead = lambda: None
 zygote.main()
 """

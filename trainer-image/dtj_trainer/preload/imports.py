@@ -8,8 +8,8 @@ import sys
 from operator import attrgetter
 from typing import Any, Final
 
-from dtj_trainer.supervisor.ahead import Ahead, import_present
-from dtj_trainer.supervisor.deferral import defer, demand
+from dtj_trainer.preload.lazy_modules import defer, demand
+from dtj_trainer.preload.read_ahead import Ahead, import_present
 
 PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from dtj_trainer.supervisor.preload import preload
+from dtj_trainer.preload.imports import preload
 
 STEPS = 60
 
@@ -23,7 +23,7 @@ def train(folder: Path) -> int:
     os.dup2(sys.stderr.fileno(), 1)
     before = set(sys.modules)
     sys.argv = ["fitting.py", f"{STEPS}", str(folder / "slow")]
-    runpy.run_path(str(Path(__file__).with_name("fitting.py")))
+    runpy.run_path(str(Path(__file__).parents[2] / "supervisor" / "programs" / "fitting.py"))
     (folder / "imported").write_text(json.dumps([name for name in sys.modules if name not in before]))
     os._exit(0)
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from dtj_trainer.supervisor import ahead
+from dtj_trainer.preload import read_ahead
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def place(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     (package / "told.py").write_text("WORD = 1\n")
     (tmp_path / "list").write_text("ahead_of/gone.py\nahead_of/told.py\n")
-    monkeypatch.setattr(ahead, "LIST", str(tmp_path / "list"))
-    monkeypatch.setattr(ahead, "PLACE", str(tmp_path / "place"))
+    monkeypatch.setattr(read_ahead, "LIST", str(tmp_path / "list"))
+    monkeypatch.setattr(read_ahead, "PLACE", str(tmp_path / "place"))
     monkeypatch.syspath_prepend(tmp_path / "place")
     yield tmp_path / "place"
     for name in [name for name in sys.modules if name.startswith("ahead_of")]:
@@ -32,7 +32,7 @@ def told() -> int:
 
 
 def test_a_listed_module_is_imported_from_what_was_read_before(place):
-    with ahead.Ahead().fetched():
+    with read_ahead.Ahead().fetched():
         (place / "ahead_of" / "told.py").write_text("WORD = 22\n")
         assert told() == 1
         assert Path(import_module("ahead_of.told").__file__ or "") == place / "ahead_of" / "told.py"
@@ -41,8 +41,8 @@ def test_a_listed_module_is_imported_from_what_was_read_before(place):
 
 
 def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(place):
-    Path(ahead.LIST).write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
-    with ahead.Ahead().fetched("ahead_of"):
+    Path(read_ahead.LIST).write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
+    with read_ahead.Ahead().fetched("ahead_of"):
         assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
 
 
@@ -52,7 +52,7 @@ def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where
         module = ModuleType(name)
         module.__file__ = f"{place}/{name.replace('.', '/')}.py"
         monkeypatch.setitem(sys.modules, name, module)
-    found = ahead.imported()
+    found = read_ahead.imported()
     assert "ahead_of/told.py" in found
     assert {"json.decoder", "_json.so"} <= set(found)
     assert not [line for line in found if line.startswith(("dtj", "__main__"))]
@@ -64,15 +64,15 @@ def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(pla
     (other / "__init__.py").touch()
     (other / "told.py").write_text("WORD = 3\n")
     monkeypatch.syspath_prepend(tmp_path / "other")
-    with ahead.Ahead().fetched():
+    with read_ahead.Ahead().fetched():
         assert told() == 3
 
 
 def test_afterwards_and_without_a_list_imports_are_what_they_were(place):
     finders = list(sys.meta_path)
-    with ahead.Ahead().fetched():
+    with read_ahead.Ahead().fetched():
         assert len(sys.meta_path) == len(finders) + 1
     assert sys.meta_path == finders
-    Path(ahead.LIST).unlink()
-    with ahead.Ahead().fetched():
+    Path(read_ahead.LIST).unlink()
+    with read_ahead.Ahead().fetched():
         assert told() == 1

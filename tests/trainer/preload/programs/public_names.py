@@ -4,7 +4,7 @@ import json
 import sys
 from types import ModuleType
 
-from dtj_trainer.supervisor.preload import preload
+from dtj_trainer.preload.imports import preload
 
 
 def walk(module: ModuleType, found: dict[str, str]) -> dict[str, str]:

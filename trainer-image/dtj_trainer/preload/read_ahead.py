@@ -2,7 +2,7 @@
 
 The library takes 0.4 s, in which Python has nothing to do; to find and read fifteen hundred modules, and to import what
 TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
-`python -m dtj_trainer.supervisor.ahead`, run when an image is built, writes a list beside this file, of paths to read
+`python -m dtj_trainer.preload.read_ahead`, run when an image is built, writes a list beside this file, of paths to read
 and names to import. Without it modules are read as they are imported.
 
 This is imported before the library is begun, and brings little.
@@ -126,7 +126,7 @@ def imported() -> list[str]:
     """What this process has imported, in its order: paths of the modules inside packages; names of Python's own, with
     `.so` behind those that are libraries.
     """
-    from dtj_trainer.supervisor.deferral import SELDOM_USED
+    from dtj_trainer.preload.lazy_modules import SELDOM_USED
 
     found = []
     for name, module in list(sys.modules.items()):
@@ -143,7 +143,7 @@ def imported() -> list[str]:
 
 def main() -> None:
     """Write the list."""
-    from dtj_trainer.supervisor.preload import preload
+    from dtj_trainer.preload.imports import preload
 
     preload()
     with open(LIST, "w", encoding="utf-8") as file:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from dtj_trainer.supervisor.deferral import defer, demand
+from dtj_trainer.preload.lazy_modules import defer, demand
 
 Importer = Callable[[str], ModuleType]
 

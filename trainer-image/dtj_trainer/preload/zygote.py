@@ -16,7 +16,7 @@ import sys
 import time
 
 from dtj_trainer.ipc.reporter import LINK_FD, PACKET_BYTES, Message, decode, encode
-from dtj_trainer.supervisor.ahead import Ahead
+from dtj_trainer.preload.read_ahead import Ahead
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     control = socket.socket(fileno=int(sys.argv[1]))
     sources: list[socket.socket | int] = [control, wake]
-    from dtj_trainer.supervisor.preload import preload  # meanwhile the library is being loaded
+    from dtj_trainer.preload.imports import preload  # meanwhile the library is being loaded
 
     preload(ahead)
     _say(control, {"ready": round(time.monotonic() - began, 3)})
