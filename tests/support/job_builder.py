@@ -24,7 +24,7 @@ from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.cache.transforms import view_pod, view_service
 from dtj_operator.reconcile.decide import decide
-from dtj_operator.reconcile.failures.pod_problems import refused
+from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused
 from dtj_operator.reconcile.state.plan import (
     Action,
     CreatePod,
@@ -35,7 +35,7 @@ from dtj_operator.reconcile.state.plan import (
     Event,
     Plan,
 )
-from dtj_operator.reconcile.state.snapshot import Node, Snapshot, Trouble, TroubleKind
+from dtj_operator.reconcile.state.snapshot import Node, Snapshot
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 UID = "11111111-1111-1111-1111-111111111111"

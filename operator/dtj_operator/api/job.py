@@ -99,6 +99,12 @@ class Job:
         )
 
     @property
+    def without_checkpoints(self) -> bool:
+        """Whether a job of several pods would lose all its work with any of them."""
+        pods = sum(replica.replicas for replica in self.spec.replica_specs.values())
+        return pods > 1 and not self.spec.checkpoint.directory
+
+    @property
     def managed_here(self) -> bool:
         """Whether `spec.managedBy` leaves this job to this operator."""
         return managed_here(self.spec.managed_by)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.failures.pod_problems import refused, too_early
-from dtj_operator.reconcile.state.snapshot import Trouble, TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused, too_early
 
 if TYPE_CHECKING:
     from collections.abc import Collection

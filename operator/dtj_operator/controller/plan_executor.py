@@ -17,9 +17,8 @@ from dtj_operator.controller.blocked_write_tracker import classify
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.merge_patch import difference
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
-from dtj_operator.reconcile.failures.pod_problems import too_early
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind, too_early
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
-from dtj_operator.reconcile.state.snapshot import TroubleKind
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

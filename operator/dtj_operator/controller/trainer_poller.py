@@ -15,7 +15,7 @@ import aiohttp
 
 from dtj_operator.api.trainer_contract import PORT
 from dtj_operator.kube import serializer
-from dtj_operator.reconcile.state.progress import read_progress
+from dtj_operator.reconcile.state.trainer_messages import read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

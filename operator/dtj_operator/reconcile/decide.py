@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.policies.cleanup import clean_up, finished
-from dtj_operator.reconcile.policies.completion import succeeded
+from dtj_operator.reconcile.policies.cleanup import clean_up
+from dtj_operator.reconcile.policies.completion import finished, succeeded
 from dtj_operator.reconcile.policies.container_restarts import restarted_in_place
 from dtj_operator.reconcile.policies.created import accepted, unreadable
 from dtj_operator.reconcile.policies.deadlines import past_deadline, past_start_deadline
 from dtj_operator.reconcile.policies.evaluator import evaluators
-from dtj_operator.reconcile.policies.failure_policy import recovering
-from dtj_operator.reconcile.policies.pod_tracking import observed
+from dtj_operator.reconcile.policies.failure_policy import forgiven, recovering
+from dtj_operator.reconcile.policies.pod_tracking import observed, reported
 from dtj_operator.reconcile.policies.replica_pods import membership
-from dtj_operator.reconcile.policies.running import forgiven
+from dtj_operator.reconcile.policies.running import set_running
 from dtj_operator.reconcile.policies.scaling import scaled
 from dtj_operator.reconcile.policies.suspend import started, suspended
 from dtj_operator.reconcile.policies.validation import validated
 from dtj_operator.reconcile.state.plan import Plan, Verdict
-from dtj_operator.reconcile.state.progress import reported
 from dtj_operator.reconcile.state.scope import Draft
 from dtj_operator.reconcile.status_builder import plan_of
 from dtj_operator.reconcile.status_summary import report
@@ -55,6 +54,7 @@ POLICIES: tuple[Policy, ...] = (
     evaluators,
     scaled,
     membership,
+    set_running,
 )
 
 

@@ -7,7 +7,7 @@ import pytest
 from dtj_operator.cache.namespaced_name import Key
 from dtj_operator.controller.blocked_write_tracker import Ledger, classify
 from dtj_operator.kube.errors import Refused, from_answer
-from dtj_operator.reconcile.state.snapshot import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind
 
 KEY = Key("default", "train")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

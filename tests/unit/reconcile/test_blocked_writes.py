@@ -6,9 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from dtj_operator.reconcile.failures.pod_problems import refused, too_early
+from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused, too_early
 from dtj_operator.reconcile.state.plan import CreateService
-from dtj_operator.reconcile.state.snapshot import Trouble, TroubleKind
 from tests.support.job_builder import NOW, failed, job, ready
 
 

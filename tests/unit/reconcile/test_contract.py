@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind
 from dtj_operator.reconcile.state.plan import CreatePod
-from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (
     Change,
     done,

@@ -11,9 +11,9 @@ import pytest
 from dtj_operator.api.enums import Cause
 from dtj_operator.api.status import LastIncident, Restarts
 from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind
 from dtj_operator.reconcile.state.plan import DeletePod
-from dtj_operator.reconcile.state.progress import read_progress
-from dtj_operator.reconcile.state.snapshot import TroubleKind
+from dtj_operator.reconcile.state.trainer_messages import read_progress
 from tests.support.job_builder import (
     Change,
     JobBuilder,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dtj_operator.api.enums import Role
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind
 from dtj_operator.reconcile.state.plan import CreatePod, DeletePod
-from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (
     JobBuilder,
     done,

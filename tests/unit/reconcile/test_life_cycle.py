@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dtj_operator.kube import serializer
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
-from dtj_operator.reconcile.state.snapshot import TroubleKind
 from tests.support.job_builder import (
     NOW,
     attempts,
@@ -462,7 +462,7 @@ def test_progress_is_written_at_most_every_thirty_seconds():
     from dataclasses import replace
 
     from dtj_operator.reconcile.decide import decide
-    from dtj_operator.reconcile.state.progress import read_progress
+    from dtj_operator.reconcile.state.trainer_messages import read_progress
 
     world = job(worker=1).running()
 

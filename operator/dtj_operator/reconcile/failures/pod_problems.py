@@ -8,30 +8,16 @@ after each refusal of its kind.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Reason, Role
-from dtj_operator.reconcile.state.snapshot import Trouble, TroubleKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
+    from dtj_operator.reconcile.state.blocked_writes import Trouble
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Pod
 
-FIRST_PAUSE = {
-    TroubleKind.NAME_TAKEN: timedelta(seconds=5),
-    TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
-    TroubleKind.POD_REFUSED: timedelta(seconds=5),
-    TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
-    TroubleKind.INVALID: timedelta(seconds=60),
-}
-LONGEST_PAUSE = timedelta(seconds=60)
-ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
-"""These stop one object; every other kind stops its peers too until it is tried again."""
 
 PULL_FAILURES = frozenset(
     {
@@ -60,67 +46,6 @@ class Obstacle:
     def sentence(self) -> str:
         """For people."""
         return f"{self.subject}: {self.words}"
-
-
-def refused(
-    kind: TroubleKind, target: str, message: str, *, generation: int, now: datetime, before: Trouble | None = None
-) -> Trouble:
-    """What is kept of a refusal; `before`: what was kept of the one before it."""
-    if before is None or before.kind is not kind:
-        pause = FIRST_PAUSE[kind]
-        return Trouble(kind, target, message, now, pause, now + pause, generation)
-    pause = min(LONGEST_PAUSE, 2 * before.pause)
-    return Trouble(kind, target, message, before.since, pause, now + pause, generation)
-
-
-def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: datetime) -> bool:
-    """Whether that object may not be created yet. A new generation may try at once."""
-    return any(
-        trouble.generation == generation
-        and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
-        and trouble.rests(now)
-        for trouble in troubles
-    )
-
-
-def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
-    """Those of the slots whose pods may not be created yet.
-
-    A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
-    then what is new, and last the evaluators, which training does not wait for.
-    """
-    troubles = draft.snapshot.troubles
-    if not troubles:
-        return set()
-    failed = draft.fallen if draft.incident else set()
-    turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
-    first = (False, False)
-
-    def waits(name: str) -> bool:
-        heard = (trouble for trouble in troubles if turns.get(trouble.target, first) <= turns[name])
-        return too_early(heard, name, draft.job.generation, draft.now)
-
-    return {slot for slot in slots if waits(draft.pod_name(slot))}
-
-
-def unanswered(draft: Draft, reason: str) -> bool:
-    """Whether that refusal was told by an operator before this one and its write has not been tried again.
-
-    Refusals live in the memory of one process; what they say stands in status until the next answer.
-    """
-    return reason in set(TroubleKind) and untried(draft)
-
-
-def untried(draft: Draft) -> bool:
-    """Whether something is missing, and this operator has heard no refusal yet."""
-    return (
-        not draft.snapshot.troubles
-        and draft.before.observed_generation == draft.job.generation
-        and (
-            draft.snapshot.service is None
-            or any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
-        )
-    )
 
 
 def obstacle(draft: Draft) -> Obstacle | None:

@@ -10,16 +10,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Reason, RestartPolicy, RuleAction
-from dtj_operator.api.status import LastIncident
 from dtj_operator.builders.metadata import pod_name
+from dtj_operator.reconcile.failures.causes import Standing
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
-from dtj_operator.reconcile.failures.failure import Standing, succeeded
-from dtj_operator.reconcile.state.progress import highest_step
+from dtj_operator.reconcile.failures.restart_backoff import delay
+from dtj_operator.reconcile.failures.termination import succeeded
 from dtj_operator.reconcile.state.replicas import Slot
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from dtj_operator.api.spec import FailureRule
     from dtj_operator.api.status import Root
     from dtj_operator.reconcile.state.scope import Draft
@@ -81,12 +79,6 @@ def judge(draft: Draft, root: Root, failed: set[Slot]) -> Judgement:
     return Judgement(charged, lengthens, wait, fails, message)
 
 
-def delay(initial_seconds: int, max_seconds: int, consecutive: int) -> timedelta:
-    """initial, 2 x initial, 4 x initial … up to the maximum."""
-    doubled = initial_seconds << min(consecutive, 32)
-    return timedelta(seconds=min(doubled, max_seconds))
-
-
 def rule_of(draft: Draft, root: Root) -> FailureRule | None:
     """The failure rule that matched the root cause."""
     rules = draft.spec.failure_policy.rules
@@ -99,20 +91,6 @@ def describe_root(draft: Draft, root: Root) -> str:
     how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
     words = f": {root.message}" if root.message else ""
     return f"{name} {how} ({root.cause}){words}"
-
-
-def last_incident(root: Root, *, time: datetime, action: str) -> LastIncident:
-    """What status keeps of the incident that this root cause began; `time` is when it did."""
-    return LastIncident(
-        time=time,
-        cause=root.cause,
-        role=root.role,
-        index=root.index,
-        node=root.node,
-        exit_code=root.exit_code,
-        message=root.message,
-        action=action,
-    )
 
 
 def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
@@ -176,3 +154,8 @@ def _permanent(draft: Draft, root: Root) -> bool:
         and root.exit_code is not None
         and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
     )
+
+
+def highest_step(draft: Draft) -> int:
+    """The highest step that was ever reported."""
+    return (draft.progress.step or 0) if draft.progress else 0

@@ -1,16 +1,18 @@
-"""What is written down about failures: the likeliest root cause, and the counts."""
+"""A failure as a candidate for the root cause of an incident, and what status keeps of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.status import Root
-from dtj_operator.reconcile.failures.failure import Standing, cause_of, rank_of, standing_of
+from dtj_operator.api.status import LastIncident, Root
+from dtj_operator.reconcile.failures.causes import Standing, cause_of, rank_of, standing_of
 from dtj_operator.reconcile.failures.failure_rules import matching_rule
-from dtj_operator.reconcile.failures.restart_decision import Judgement, row
-from dtj_operator.reconcile.state.progress import highest_step
+from dtj_operator.reconcile.failures.restart_decision import Judgement, highest_step, row
+from dtj_operator.reconcile.state.replicas import Slot
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from dtj_operator.reconcile.failures.failure import Failure
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
@@ -54,4 +56,18 @@ def tally(draft: Draft, judged: Judgement, root: Root) -> None:
             "unproven": so_far.unproven + unproven,
             "step": max(draft.backoff.step, highest_step(draft), root.step),
         }
+    )
+
+
+def last_incident(root: Root, *, time: datetime, action: str) -> LastIncident:
+    """What status keeps of the incident that this root cause began; `time` is when it did."""
+    return LastIncident(
+        time=time,
+        cause=root.cause,
+        role=root.role,
+        index=root.index,
+        node=root.node,
+        exit_code=root.exit_code,
+        message=root.message,
+        action=action,
     )

@@ -6,17 +6,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import CleanPodPolicy, ConditionType, Role
-from dtj_operator.reconcile.state.plan import DeleteJob, DeleteService, Verdict
+from dtj_operator.reconcile.state.plan import DeleteJob, DeleteService
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Pod
-
-
-def finished(draft: Draft) -> Verdict | None:
-    """Succeeded and Failed are for ever: nothing but `clean_up` concerns the job any more."""
-    return Verdict.SETTLED if draft.finished else None
 
 
 def clean_up(draft: Draft) -> None:

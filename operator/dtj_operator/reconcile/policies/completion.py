@@ -16,21 +16,15 @@ from dtj_operator.api.enums import (
     StrategyType,
     SuccessType,
 )
-from dtj_operator.api.status import whole_second
+from dtj_operator.api.status import Progress, whole_second
+from dtj_operator.reconcile.failures.termination import ended
 from dtj_operator.reconcile.state.plan import Verdict
-from dtj_operator.reconcile.state.progress import final_progress
-from dtj_operator.reconcile.state.replicas import Slot
+from dtj_operator.reconcile.state.replicas import Slot, success_slot
+from dtj_operator.reconcile.state.trainer_messages import decoded, final_values
 
 if TYPE_CHECKING:
+    from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
-
-
-def success_slot(draft: Draft) -> Slot | None:
-    """The pod whose success is the job's: the chief, or worker 0 where there is none."""
-    for role in (Role.CHIEF, Role.WORKER):
-        if draft.spec.replicas(role):
-            return Slot(role, 0)
-    return None
 
 
 def succeeded(draft: Draft) -> Verdict | None:
@@ -77,3 +71,20 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
         draft.note(EventReason.SUCCEEDED, message)
     else:
         draft.warn(EventReason.FAILED, message)
+
+
+def final_progress(draft: Draft, slot: Slot) -> Progress | None:
+    """The last values from the termination message of the pod that ended the job."""
+    pod = draft.pods.get(slot)
+    end = ended(pod, draft.main(slot)) if pod else None
+    told = decoded(end.message) if end else {}
+    known = draft.progress or Progress()
+    values = final_values(told)
+    if not values:
+        return draft.progress
+    return known.model_copy(update=values | {"updated_at": (end.finished_at if end else None) or draft.now})
+
+
+def finished(draft: Draft) -> Verdict | None:
+    """Succeeded and Failed are for ever: nothing but `clean_up` concerns the job any more."""
+    return Verdict.SETTLED if draft.finished else None

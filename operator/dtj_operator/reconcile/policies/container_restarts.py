@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import EventReason, RestartPolicy, Role
-from dtj_operator.reconcile.failures.failure import Standing, describe
-from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, describe_root, judge, last_incident
-from dtj_operator.reconcile.failures.root_cause import root_of, tally
+from dtj_operator.reconcile.failures.causes import Standing
+from dtj_operator.reconcile.failures.failure import describe
+from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, describe_root, judge
+from dtj_operator.reconcile.failures.root_cause import last_incident, root_of, tally
 from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.policies.running import IN_PLACE
 

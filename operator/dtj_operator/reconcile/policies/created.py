@@ -44,7 +44,7 @@ def warn_of_growth(draft: Draft, pods: int) -> None:
 
 
 def _warn_of_checkpoints(draft: Draft) -> None:
-    if without_checkpoints(draft):
+    if draft.job.without_checkpoints:
         draft.warn(
             EventReason.NO_CHECKPOINTS,
             "spec.checkpoint.directory is empty: after any restart training begins at step 0. "
@@ -71,11 +71,6 @@ def unreadable(draft: Draft) -> Verdict | None:
         draft.warn(EventReason.INVALID, message)
     draft.message = message
     return Verdict.SETTLED
-
-
-def without_checkpoints(draft: Draft) -> bool:
-    """Whether a job of several pods would lose all its work with any of them."""
-    return draft.multi_pod and not draft.spec.checkpoint.directory
 
 
 def _shape(draft: Draft) -> str:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import EventReason, RestartPolicy, Role
 from dtj_operator.api.status import EvaluatorRestart
-from dtj_operator.reconcile.failures.failure import cause_of
-from dtj_operator.reconcile.failures.restart_decision import delay
-from dtj_operator.reconcile.policies.failure_policy import failure_in
+from dtj_operator.reconcile.failures.causes import cause_of
+from dtj_operator.reconcile.failures.failure import failure_in
+from dtj_operator.reconcile.failures.restart_backoff import delay
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure

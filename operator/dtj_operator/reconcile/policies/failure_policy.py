@@ -8,27 +8,16 @@ pod made by the action that fails opens the next incident. It closes when the jo
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import OpenIncident
-from dtj_operator.reconcile.failures.failure import (
-    VANISHED,
-    Failure,
-    cause_of,
-    describe,
-    ended,
-)
-from dtj_operator.reconcile.failures.restart_decision import (
-    FAIL_JOB,
-    Judgement,
-    describe_root,
-    judge,
-    last_incident,
-    rule_of,
-)
+from dtj_operator.reconcile.failures.causes import cause_of
+from dtj_operator.reconcile.failures.failure import Failure, failure_in
+from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, Judgement, describe_root, judge, rule_of
 from dtj_operator.reconcile.failures.restart_scope import replaced, scope_of
-from dtj_operator.reconcile.failures.root_cause import root_of, tally
+from dtj_operator.reconcile.failures.root_cause import last_incident, root_of, tally
 from dtj_operator.reconcile.policies.completion import fail_job
 
 if TYPE_CHECKING:
@@ -55,22 +44,6 @@ def recovering(draft: Draft) -> Verdict | None:
         if verdict is not None:
             return verdict
     return _act_when_due(draft)
-
-
-def failure_in(draft: Draft, slot: Slot) -> Failure | None:
-    """What has gone wrong with the pod that the slot should have; None if nothing has."""
-    if slot not in draft.pods:
-        return VANISHED if draft.slots[slot].seen else None
-    pod = draft.current(slot)
-    if pod is None:
-        return None
-    lost = draft.node_lost(pod)
-    always = draft.restart_policy(slot) is RestartPolicy.ALWAYS
-    end = ended(pod, draft.main(slot)) if not always or pod.phase == "Failed" else None
-    over = end is not None or pod.phase in {"Failed", "Succeeded"}
-    if over or lost or pod.deleted_at is not None:
-        return describe(pod, end, node_lost=lost)
-    return None
 
 
 def _take_in(draft: Draft, slot: Slot, failure: Failure) -> Verdict | None:
@@ -182,3 +155,19 @@ def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
     how = "is lost" if code is None else f"failed with exit code {code}"
     words = f": {failure.words}" if failure.words else ""
     draft.warn(EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}")
+
+
+def forgiven(draft: Draft) -> None:
+    """After `resetAfterSeconds` of Running the backoff and the free row begin anew."""
+    backoff = draft.backoff
+    running = draft.condition(ConditionType.RUNNING)
+    if running is None or not running.holds:
+        return
+    if not (backoff.consecutive or backoff.free or backoff.unproven):
+        return
+    seconds = draft.spec.failure_policy.backoff.reset_after_seconds
+    since = running.last_transition_time + timedelta(seconds=seconds)
+    if draft.now < since:
+        draft.check_at(since)
+        return
+    draft.backoff = backoff.model_copy(update={"consecutive": 0, "free": 0, "unproven": 0})

@@ -5,11 +5,12 @@ A pod that has been seen and is gone is a failure; a replica that is done is nev
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.status import whole_second
-from dtj_operator.reconcile.failures.failure import succeeded
+from dtj_operator.reconcile.failures.termination import succeeded
 from dtj_operator.reconcile.state.replicas import SlotRecord
 
 if TYPE_CHECKING:
@@ -65,3 +66,17 @@ def _remember_made(draft: Draft) -> None:
             continue
         if not record.seen and attempt >= record.attempt:
             draft.slots[slot] = SlotRecord(attempt, seen=True)
+
+
+EVERY = timedelta(seconds=30)
+"""The shortest time between two writes of progress alone."""
+
+
+def reported(draft: Draft) -> None:
+    """Take over the latest answer of the success pod, at most every 30 s."""
+    latest, known = draft.snapshot.progress, draft.progress
+    if latest is None or latest.updated_at is None:
+        return
+    if known and known.updated_at and known.updated_at <= draft.now and latest.updated_at < known.updated_at + EVERY:
+        return
+    draft.progress = latest

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.failures.pod_problems import held_back, too_early
+from dtj_operator.api.enums import Role
+from dtj_operator.reconcile.state.blocked_writes import too_early
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dtj_operator.reconcile.state.replicas import Slot, SlotRecord
     from dtj_operator.reconcile.state.scope import Draft
 
@@ -57,3 +60,23 @@ def _service(draft: Draft) -> bool:
         return False
     draft.actions.append(CreateService())
     return True
+
+
+def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
+    """Those of the slots whose pods may not be created yet.
+
+    A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
+    then what is new, and last the evaluators, which training does not wait for.
+    """
+    troubles = draft.snapshot.troubles
+    if not troubles:
+        return set()
+    failed = draft.fallen if draft.incident else set()
+    turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
+    first = (False, False)
+
+    def waits(name: str) -> bool:
+        heard = (trouble for trouble in troubles if turns.get(trouble.target, first) <= turns[name])
+        return too_early(heard, name, draft.job.generation, draft.now)
+
+    return {slot for slot in slots if waits(draft.pod_name(slot))}

@@ -1,12 +1,16 @@
-"""When a job is Running, and when it has run long enough for its past to be forgotten."""
+"""The Running condition: when a job is Running, what it has recovered from, and why it is not Running."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason
+from dtj_operator.api.enums import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import whole_second
+from dtj_operator.reconcile.failures.pod_problems import obstacle, obstacle_beside
+from dtj_operator.reconcile.failures.termination import ended
+from dtj_operator.reconcile.state.blocked_writes import unanswered, untried
+from dtj_operator.reconcile.state.replicas import success_slot
+from dtj_operator.reconcile.state.scope import ALL_READY
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
@@ -41,22 +45,6 @@ def all_up(draft: Draft) -> bool:
         and draft.slots.keys() >= set(training)
         and all(is_up(draft, slot) for slot in training)
     )
-
-
-def forgiven(draft: Draft) -> None:
-    """After `resetAfterSeconds` of Running the backoff and the free row begin anew."""
-    backoff = draft.backoff
-    running = draft.condition(ConditionType.RUNNING)
-    if running is None or not running.holds:
-        return
-    if not (backoff.consecutive or backoff.free or backoff.unproven):
-        return
-    seconds = draft.spec.failure_policy.backoff.reset_after_seconds
-    since = running.last_transition_time + timedelta(seconds=seconds)
-    if draft.now < since:
-        draft.check_at(since)
-        return
-    draft.backoff = backoff.model_copy(update={"consecutive": 0, "free": 0, "unproven": 0})
 
 
 def running_again(draft: Draft) -> None:
@@ -104,3 +92,83 @@ def _recovered(draft: Draft, since: datetime) -> float:
             update={"recovered_at": draft.now, "recovery_seconds": seconds}
         )
     return seconds
+
+
+NAMED = 3
+"""So many pods are named in a message; the rest is counted."""
+
+
+def set_running(draft: Draft) -> None:
+    """True when every pod of chief, worker and ps is Ready or done, and none waits to be replaced; else why not."""
+    if all_up(draft) and not draft.waits_to_act:
+        _all_ready(draft)
+        running_again(draft)
+        return
+    reason, sentence = _why_not(draft)
+    old = draft.condition(ConditionType.RUNNING)
+    if old and not old.holds and old.reason == reason and _same_subject(old.message, sentence):
+        return
+    if old and not old.holds and reason in {Reason.STARTING, Reason.RESTARTING} and unanswered(draft, old.reason):
+        return
+    draft.set_false(ConditionType.RUNNING, reason, sentence)
+
+
+def _all_ready(draft: Draft) -> None:
+    """Running; what is in the way of an evaluator or of the service is said beside it."""
+    found = obstacle_beside(draft)
+    sentence = f"Training runs, but {found.sentence}" if found else ALL_READY
+    old = draft.condition(ConditionType.RUNNING)
+    if old and old.holds and (old.message == sentence or _same_subject(old.message, sentence)):
+        return
+    if old and old.holds and found is None and untried(draft):
+        return
+    draft.set_true(ConditionType.RUNNING, Reason.ALL_READY, sentence)
+
+
+def _why_not(draft: Draft) -> tuple[Reason, str]:
+    if success_slot(draft) is None:
+        return (
+            Reason.NO_REPLICAS,
+            "No chief and no worker is wanted; set spec.replicaSpecs.worker.replicas.",
+        )
+    invalid = draft.condition(ConditionType.INVALID)
+    if invalid and invalid.holds and invalid.reason != Reason.INVALID:
+        return Reason.INVALID, invalid.message
+    found = obstacle(draft)
+    if found:
+        return found.reason, found.sentence
+    down = [s for s in draft.wanted if s.role is not Role.EVALUATOR and not is_up(draft, s)]
+    waited, more = _names(draft, down), _ended_beside(draft, down)
+    if draft.holds(ConditionType.RESTARTING):
+        return Reason.RESTARTING, f"Recovering; waits for {waited}.{more}"
+    if draft.started:
+        return Reason.NOT_READY, f"Waits for {waited} to be ready again.{more}"
+    return Reason.STARTING, f"Waits for {waited} to be ready.{more}"
+
+
+def _names(draft: Draft, down: list[Slot]) -> str:
+    names = ", ".join(draft.pod_name(slot) for slot in down[:NAMED])
+    more = len(down) - NAMED
+    return f"{names} and {more} more" if more > 0 else names or "its pods"
+
+
+def _ended_beside(draft: Draft, down: list[Slot]) -> str:
+    """A sentence about a container that has ended beside a main one that runs, or nothing."""
+    for slot in down:
+        pod = draft.current(slot)
+        if pod is None or pod.phase != "Running" or draft.restart_policy(slot) is RestartPolicy.ALWAYS:
+            continue
+        for one in pod.containers:
+            if one.terminated and not one.init and ended(pod, draft.main(slot)) is None:
+                told = f" Container {one.name} of {pod.name} has ended (exit code {one.terminated.exit_code})"
+                return (
+                    f"{told}, and a pod is ready only while all its containers run; "
+                    "make it an init container, or keep it running."
+                )
+    return ""
+
+
+def _same_subject(old: str, new: str) -> bool:
+    """Whether only the words after `subject:` differ; those keep changing by themselves."""
+    subject, colon, _ = new.partition(": ")
+    return bool(colon) and old.startswith(f"{subject}: ")

@@ -18,9 +18,8 @@ from dtj_operator.api.enums import (
     StrategyType,
 )
 from dtj_operator.api.status import LastIncident, OpenIncident, Root
-from dtj_operator.reconcile.policies.completion import success_slot
 from dtj_operator.reconcile.policies.created import warn_of_growth
-from dtj_operator.reconcile.state.replicas import SlotRecord
+from dtj_operator.reconcile.state.replicas import SlotRecord, success_slot
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.replicas import Slot

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
-from dtj_operator.reconcile.failures.pod_problems import unanswered
-from dtj_operator.reconcile.state.snapshot import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import TroubleKind, unanswered
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft

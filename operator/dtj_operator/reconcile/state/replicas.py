@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import Role
 from dtj_operator.api.status import SlotGroup
+from dtj_operator.reconcile.state.index_ranges import format_ranges, parse_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dtj_operator.api.spec import JobSpec
+    from dtj_operator.reconcile.state.scope import Draft
 
 
 class Slot(NamedTuple):
@@ -43,32 +45,6 @@ def wanted_slots(spec: JobSpec) -> list[Slot]:
         if role in spec.replica_specs
         for index in range(spec.replica_specs[role].replicas)
     ]
-
-
-def parse_ranges(text: str) -> list[int]:
-    """`0-2,5` as [0, 1, 2, 5]; parts that are no ranges are skipped."""
-    indexes: list[int] = []
-    for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        if first.isdigit() and (last.isdigit() or not last):
-            indexes.extend(range(int(first), int(last or first) + 1))
-    return indexes
-
-
-def format_ranges(indexes: Iterable[int]) -> str:
-    """[0, 1, 2, 5] as `0-2,5`."""
-    parts: list[str] = []
-    first = last = -2
-    for index in sorted(indexes):
-        if index == last + 1:
-            last = index
-            continue
-        if last >= 0:
-            parts.append(_range(first, last))
-        first = last = index
-    if last >= 0:
-        parts.append(_range(first, last))
-    return ",".join(parts)
 
 
 def read_slots(groups: Mapping[Role, tuple[SlotGroup, ...]]) -> dict[Slot, SlotRecord]:
@@ -113,5 +89,9 @@ def write_indexes(slots: Iterable[Slot]) -> dict[Role, str]:
     return {role: format_ranges(grouped[role]) for role in Role if role in grouped}
 
 
-def _range(first: int, last: int) -> str:
-    return str(first) if first == last else f"{first}-{last}"
+def success_slot(draft: Draft) -> Slot | None:
+    """The pod whose success is the job's: the chief, or worker 0 where there is none."""
+    for role in (Role.CHIEF, Role.WORKER):
+        if draft.spec.replicas(role):
+            return Slot(role, 0)
+    return None

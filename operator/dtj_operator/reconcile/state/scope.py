@@ -213,11 +213,6 @@ class Draft:
         return self.incident is not None and self.incident.acted_attempt is None
 
     @property
-    def multi_pod(self) -> bool:
-        """Whether the spec asks for more than one pod."""
-        return len(self.wanted) > 1
-
-    @property
     def spec_hash_now(self) -> str:
         """Hash of the spec as it is, which several policies ask for."""
         self._spec_hash_now = self._spec_hash_now or spec_hash(self.spec)
@@ -301,3 +296,6 @@ class Draft:
     def choose_strategy(self) -> None:
         """Take the strategy anew from the spec."""
         self.strategy = choose_strategy(self.spec)
+
+
+ALL_READY = "All pods are ready."

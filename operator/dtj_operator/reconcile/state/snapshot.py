@@ -6,8 +6,7 @@ The runtime gathers it, `decide` reads it. Values only: no I/O, no clock.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from enum import StrEnum
+from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
+    from dtj_operator.reconcile.state.blocked_writes import Trouble
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
 """Pod phases that are final."""
@@ -100,39 +100,6 @@ class Node:
 
     name: str
     lost: bool
-
-
-class TroubleKind(StrEnum):
-    """Why the API server refused a write; the values are condition reasons."""
-
-    NAME_TAKEN = "NameTaken"
-    QUOTA_EXCEEDED = "QuotaExceeded"
-    POD_REFUSED = "PodRefused"
-    NAMESPACE_TERMINATING = "NamespaceTerminating"
-    INVALID = "Invalid"
-
-
-@dataclass(frozen=True, slots=True)
-class Trouble:
-    """The latest refusal of one write of this job, kept until that write succeeds."""
-
-    kind: TroubleKind
-    target: str
-    """Name of the pod or service that was to be created."""
-    message: str
-    """The API server's own words."""
-    since: datetime
-    """When the write was refused for the first time."""
-    pause: timedelta
-    """How long it rests after the latest refusal."""
-    retry_at: datetime
-    """When it is tried again though nothing has changed."""
-    generation: int
-    """Generation of the job at that time; a newer spec is tried at once."""
-
-    def rests(self, now: datetime) -> bool:
-        """Whether it is too early to try again. A clock that was set back does not make it wait for the difference."""
-        return now < self.retry_at <= now + self.pause
 
 
 @dataclass(frozen=True, slots=True)

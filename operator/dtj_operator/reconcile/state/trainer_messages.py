@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from dtj_operator.api.status import Progress
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
 
 WHOLE_BELOW = 2**53
 """The API keeps numbers exactly up to here."""
@@ -36,3 +42,37 @@ def real(value: object) -> float | None:
 def writable(text: str) -> str:
     """The text without halves of characters, which JSON can say and UTF-8 cannot."""
     return text.encode(errors="replace").decode()
+
+
+METRICS_KEPT = 32
+
+
+def read_progress(answer: dict[str, Any], now: datetime) -> Progress | None:
+    """What a pod's /status says, as status keeps it; None when it says nothing of use.
+
+    Values of the wrong type and numbers that are not finite are left out.
+    """
+    wholes = {name: whole(answer.get(name)) for name in ("step", "totalSteps", "lastCheckpointStep")}
+    reals = {name: real(answer.get(name)) for name in ("epoch", "stepsPerSecond", "examplesPerSecond", "loss")}
+    values = _said(**wholes, **reals, metrics=_metrics(answer.get("metrics")))
+    return Progress.model_validate(values | {"updatedAt": now}) if values else None
+
+
+def final_values(told: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Progress that a termination message has."""
+    return _said(
+        step=whole(told.get("step")),
+        last_checkpoint_step=whole(told.get("checkpointStep")),
+        metrics=_metrics(told.get("metrics")),
+    )
+
+
+def _said(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _metrics(told: object) -> dict[str, float] | None:
+    if not isinstance(told, dict):
+        return None
+    read = ((writable(str(name)[:63]), real(value)) for name, value in list(told.items())[:METRICS_KEPT])
+    return {name: value for name, value in read if value is not None}

@@ -1,0 +1,105 @@
+"""Writes that the API server refused: why, and when each is tried again.
+
+A refused write rests twice as long after each refusal of its kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from dtj_operator.reconcile.state.scope import Draft
+
+
+class TroubleKind(StrEnum):
+    """Why the API server refused a write; the values are condition reasons."""
+
+    NAME_TAKEN = "NameTaken"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    POD_REFUSED = "PodRefused"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    INVALID = "Invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """The latest refusal of one write of this job, kept until that write succeeds."""
+
+    kind: TroubleKind
+    target: str
+    """Name of the pod or service that was to be created."""
+    message: str
+    """The API server's own words."""
+    since: datetime
+    """When the write was refused for the first time."""
+    pause: timedelta
+    """How long it rests after the latest refusal."""
+    retry_at: datetime
+    """When it is tried again though nothing has changed."""
+    generation: int
+    """Generation of the job at that time; a newer spec is tried at once."""
+
+    def rests(self, now: datetime) -> bool:
+        """Whether it is too early to try again. A clock that was set back does not make it wait for the difference."""
+        return now < self.retry_at <= now + self.pause
+
+
+FIRST_PAUSE = {
+    TroubleKind.NAME_TAKEN: timedelta(seconds=5),
+    TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
+    TroubleKind.POD_REFUSED: timedelta(seconds=5),
+    TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
+    TroubleKind.INVALID: timedelta(seconds=60),
+}
+
+
+LONGEST_PAUSE = timedelta(seconds=60)
+ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
+"""These stop one object; every other kind stops its peers too until it is tried again."""
+
+
+def refused(
+    kind: TroubleKind, target: str, message: str, *, generation: int, now: datetime, before: Trouble | None = None
+) -> Trouble:
+    """What is kept of a refusal; `before`: what was kept of the one before it."""
+    if before is None or before.kind is not kind:
+        pause = FIRST_PAUSE[kind]
+        return Trouble(kind, target, message, now, pause, now + pause, generation)
+    pause = min(LONGEST_PAUSE, 2 * before.pause)
+    return Trouble(kind, target, message, before.since, pause, now + pause, generation)
+
+
+def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: datetime) -> bool:
+    """Whether that object may not be created yet. A new generation may try at once."""
+    return any(
+        trouble.generation == generation
+        and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
+        and trouble.rests(now)
+        for trouble in troubles
+    )
+
+
+def unanswered(draft: Draft, reason: str) -> bool:
+    """Whether that refusal was told by an operator before this one and its write has not been tried again.
+
+    Refusals live in the memory of one process; what they say stands in status until the next answer.
+    """
+    return reason in set(TroubleKind) and untried(draft)
+
+
+def untried(draft: Draft) -> bool:
+    """Whether something is missing, and this operator has heard no refusal yet."""
+    return (
+        not draft.snapshot.troubles
+        and draft.before.observed_generation == draft.job.generation
+        and (
+            draft.snapshot.service is None
+            or any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+        )
+    )
