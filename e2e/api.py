@@ -1,4 +1,4 @@
-"""The Kubernetes API as e2e uses it: plain dicts over any kubeconfig."""
+"""A synchronous Kubernetes client for e2e: plain dicts, any kubeconfig."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ GROUP = "/apis/dtj.dev/v1alpha1"
 
 
 class Refused(Exception):  # noqa: N818 - what happened, not a fault
-    """The API server said no; `code` is the HTTP status and `message` its own sentence."""
+    """The API server refused a request; `code` is the HTTP status and `message` its own sentence."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(f"{code} {reason}: {message}")
@@ -51,16 +51,16 @@ class Api:
         return self._call("POST", path, body=body, query=query)
 
     def patch(self, path: str, body: Mapping[str, Any], **query: str) -> dict[str, Any]:
-        """A JSON merge patch."""
+        """Send a JSON merge patch."""
         return self._call("PATCH", path, body=body, query=query, content_type="application/merge-patch+json")
 
     def apply(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Server-side apply: creates the object or brings it to `body`."""
+        """Create the object or update it to `body`, by server-side apply."""
         query = {"fieldManager": "dtj-e2e", "force": "true"}
         return self._call("PATCH", path, body=body, query=query, content_type="application/apply-patch+yaml")
 
     def delete(self, path: str, **query: str) -> None:
-        """Delete one object; one that is gone already is no error."""
+        """Delete one object, if it exists."""
         try:
             self._call("DELETE", path, query=query)
         except Refused as refused:
@@ -68,7 +68,7 @@ class Api:
                 raise
 
     def find(self, path: str) -> dict[str, Any] | None:
-        """The object, or None where there is none."""
+        """Return the object, or None where there is none."""
         try:
             return self.get(path)
         except Refused as refused:
@@ -81,7 +81,7 @@ class Api:
         return found
 
     def text(self, path: str, **query: str) -> str:
-        """What is not JSON: the log of a container, a page of metrics."""
+        """Return a body that is not JSON: the log of a container, a page of metrics."""
         return self._send("GET", path, None, query, "application/json", accept="*/*").decode(errors="replace")
 
     def _call(

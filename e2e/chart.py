@@ -1,4 +1,4 @@
-"""The operator installed as people install it: the committed chart, by the real helm."""
+"""Installs the operator as users do: the committed chart, by the real helm."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ def install(cluster: Cluster, image: str, seconds: int = 90) -> None:
 
 
 def installed(cluster: Cluster) -> dict[str, Any] | None:
-    """The release as `helm status` tells it: `info`, and the values it was given as `config`. None where there is none.
+    """Return the release of `helm status`: `info`, and its values as `config`. None where there is none.
 
     Raises Failure with helm's own words.
     """

@@ -1,10 +1,11 @@
-"""The cluster under the scenarios, brought up once, and the figures they leave: build/results/e2e.json.
+"""Fixtures of the scenarios: one cluster for all, and the figures that they record: build/results/e2e.json.
 
-An own cluster is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it in any case.
+A cluster that was started here is taken down at the end; one that ran before is left running. DTJ_E2E_KEEP=1 keeps it
+in any case.
 
-With several processes (`-n 3`) one has the scenarios that train, another those that mostly wait, and another the tests
-of the cluster itself, which make clusters of their own. Modules marked `alone` come last and wait until the others have
-ended: they take times, or disturb others.
+With several processes (`-n 3`) one runs the scenarios that train, another those that mostly wait, and another the tests
+of the cluster itself, which start their own clusters. Modules marked `alone` come last and wait until the others have
+ended: they measure times, or disturb others.
 """
 
 import fcntl
@@ -22,7 +23,7 @@ from e2e import chart
 from e2e.api import Api
 from e2e.cluster import Cluster, ClusterError, providers
 from e2e.cluster.images import built, named
-from e2e.scenarios.fixtures import Ground, Place
+from e2e.scenarios.fixtures import Installation, JobNamespace
 
 CLUSTER = "dtj"
 REPORT = Path(__file__).resolve().parent.parent / "build" / "results" / "e2e.json"
@@ -30,7 +31,7 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def ours(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that the processes of this run share."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if hasattr(request.config, "workerinput") else own
@@ -43,10 +44,10 @@ def locked(path: Path, how: int) -> Iterator[None]:
         yield
 
 
-class Turns:
-    """Who runs beside whom: many modules at a time, or one that is marked `alone`.
+class ModuleLock:
+    """A lock between processes: shared by many modules, or held exclusively by one that is marked `alone`.
 
-    A process keeps its turn from module to module: one that waits to be alone waits for all that others have.
+    A process keeps it from module to module: one that waits to run alone waits for all modules of the others.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,41 +61,42 @@ class Turns:
 
 
 @pytest.fixture(scope="session")
-def turns(ours: Path) -> Iterator[Turns]:
-    turns = Turns(ours / "turns.lock")
-    yield turns
-    turns.leave()
+def module_lock(run_directory: Path) -> Iterator[ModuleLock]:
+    module_lock = ModuleLock(run_directory / "modules.lock")
+    yield module_lock
+    module_lock.leave()
 
 
 @pytest.fixture(scope="session")
-def ground(ours: Path, turns: Turns) -> Iterator[Ground]:
-    """Two nodes, both images, the chart installed by helm: by the process that needs it first. It also takes all that
-    down, when no other uses it any more.
+def installation(run_directory: Path, module_lock: ModuleLock) -> Iterator[Installation]:
+    """Return a cluster of two nodes with both images and the chart installed by helm.
+
+    The process that needs it first starts it, and takes it down when no other uses it any more.
     """
     provider = os.environ.get("DTJ_E2E_PROVIDER", "embedded")
     pulled = [os.environ.get(name) for name in ("DTJ_OPERATOR_IMAGE", "DTJ_TRAINER_IMAGE")]
     images = named(*pulled) if provider == "existing" else built()
-    with ExitStack() as stack, locked(ours / "users.lock", fcntl.LOCK_SH):
-        with locked(ours / "ground.lock", fcntl.LOCK_EX):
-            if (ours / "ground").exists():
+    with ExitStack() as stack, locked(run_directory / "users.lock", fcntl.LOCK_SH):
+        with locked(run_directory / "installation.lock", fcntl.LOCK_EX):
+            if (run_directory / "installation").exists():
                 cluster = providers.attach(provider, CLUSTER)
             else:
                 running = runs_already(provider)
                 cluster = providers.up(provider, CLUSTER, nodes=2, images=images.archives)
                 if not running and not os.environ.get("DTJ_E2E_KEEP"):
-                    stack.enter_context(taken_down(cluster, ours))
+                    stack.enter_context(taken_down(cluster, run_directory))
                 chart.install(cluster, images.operator)
-                (ours / "ground").touch()
-        yield Ground(cluster, Api(cluster.kubeconfig), images.trainer)
-        turns.leave()  # who has it still needs the cluster
+                (run_directory / "installation").touch()
+        yield Installation(cluster, Api(cluster.kubeconfig), images.trainer)
+        module_lock.leave()  # whoever holds it still needs the cluster
 
 
 @contextmanager
-def taken_down(cluster: Cluster, ours: Path) -> Iterator[None]:
+def taken_down(cluster: Cluster, run_directory: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with locked(ours / "users.lock", fcntl.LOCK_EX):
+        with locked(run_directory / "users.lock", fcntl.LOCK_EX):
             cluster.down()
 
 
@@ -106,30 +108,28 @@ def runs_already(provider: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def place(ground: Ground) -> Iterator[Place]:
-    """A fresh namespace with an empty claim; gone after the module."""
+def job_namespace(installation: Installation) -> Iterator[JobNamespace]:
+    """Return a new namespace with an empty claim; deleted after the module."""
     namespace = f"e2e-{os.getpid()}-{next(_numbers)}"
-    checkpoints = ground.cluster.shared_volume(namespace, "checkpoints")
-    yield Place(ground, namespace, checkpoints)
-    ground.api.delete(f"/api/v1/namespaces/{namespace}")
+    checkpoints = installation.cluster.shared_volume(namespace, "checkpoints")
+    yield JobNamespace(installation, namespace, checkpoints)
+    installation.api.delete(f"/api/v1/namespaces/{namespace}")
 
 
 @pytest.fixture(scope="module", autouse=True)
-def turn(request: pytest.FixtureRequest, turns: Turns) -> None:
-    turns.take(alone=request.node.get_closest_marker("alone") is not None)
+def hold_module_lock(request: pytest.FixtureRequest, module_lock: ModuleLock) -> None:
+    module_lock.take(alone=request.node.get_closest_marker("alone") is not None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if (
-            item.get_closest_marker("timeout") is None
-        ):  # waiting for a turn, or to be the last, is not the test's affair
+        if item.get_closest_marker("timeout") is None:  # waiting for the module lock does not count
             item.add_marker(pytest.mark.timeout(300, func_only=True))
     items.sort(key=lambda item: item.get_closest_marker("alone") is not None)
 
 
 class Figures:
-    """Gathers each scenario's result where all reports arrive; figures come from `record_property`."""
+    """A plugin that gathers each scenario's result and the figures of its `record_property`."""
 
     def __init__(self) -> None:
         self._entries: dict[str, dict[str, Any]] = {}

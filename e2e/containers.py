@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Process:
-    """One process of a pod: `pid` and `parent` as this machine counts, `inner` as its container counts."""
+    """One process of a pod: `pid` and `parent` in the host's PID namespace, `inner` in the container's."""
 
     pid: int
     parent: int
@@ -28,17 +28,17 @@ class Process:
 
 
 def processes(pod_uid: str) -> tuple[Process, ...]:
-    """All processes of a pod, its sandbox's included; empty where the pod does not run here."""
+    """Return all processes of a pod, its sandbox's included; empty where the pod does not run here."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     found = (_process(pid, pod_uid) for pid in pids)
     return tuple(process for process in found if process is not None)
 
 
 def training_process(family: tuple[Process, ...]) -> Process | None:
-    """The process that trains: forked by the zygote, which PID 1 started, or started by PID 1 itself.
+    """Return the process that trains: forked by the zygote, which PID 1 started, or started by PID 1 itself.
 
-    A standby is forked after it: its number is higher as the container counts, which this machine's need not be, as
-    those begin anew at 32,768. None while there is none.
+    A standby is forked after it, so its pid in the container is higher; on the host pids wrap around at 32,768. None
+    while there is none.
     """
     inner = {process.pid: process.inner for process in family}
     forked = [process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1]
@@ -47,7 +47,7 @@ def training_process(family: tuple[Process, ...]) -> Process | None:
 
 
 def socket_inside(process: Process) -> socket.socket:
-    """A TCP socket that lives in the network namespace of `process`; the caller's thread stays where it is."""
+    """Return a TCP socket in the network namespace of `process`; the calling thread keeps its own."""
     with _namespace(Path("/proc/thread-self/ns/net")) as home, _namespace(Path(f"/proc/{process.pid}/ns/net")) as pod:
         _enter(pod)
         try:

@@ -1,4 +1,4 @@
-"""How a command for people ends when it cannot go on."""
+"""The error that ends a command."""
 
 
 class Failure(Exception):  # noqa: N818 - how a command ends, not a fault

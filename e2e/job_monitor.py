@@ -1,6 +1,6 @@
-"""A job watched from outside: its resource, its pods, and what each trainer says, on one clock.
+"""Monitors a job from outside: its resource, its pods, and each trainer's /status, on one clock.
 
-One thread asks the API server, another the trainers; both only read. Times are `time.monotonic()`.
+One thread polls the API server, another the trainers; both only read. Times are `time.monotonic()`.
 """
 
 import threading
@@ -13,15 +13,15 @@ from e2e.api import Api, core_path, jobs_path
 from e2e.failure import Failure
 from e2e.trainers import Trainer
 
-CALM_SECONDS = 0.25
-"""How often the API server is asked, and trainers usually."""
-CLOSE_SECONDS = 0.02
-"""How often trainers are asked while a recovery is timed."""
+POLL_SECONDS = 0.25
+"""How often the API server is polled, and trainers usually."""
+FAST_POLL_SECONDS = 0.02
+"""How often trainers are polled while a recovery is timed."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one trainer said at one moment."""
+    """One trainer's /status at one time."""
 
     at: float
     pod: str
@@ -37,8 +37,8 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class World:
-    """The job and its pods as the API server last told; `job` is empty when it does not exist."""
+class JobState:
+    """The job and its pods as last read; `job` is empty when it does not exist."""
 
     job: dict[str, Any] = field(default_factory=dict)
     pods: tuple[dict[str, Any], ...] = ()
@@ -58,21 +58,21 @@ class World:
         return next((pod for pod in self.pods if pod["metadata"]["name"] == name), None)
 
 
-class Watcher:
-    """Looks on while used as a context manager; `world` and `samples` may be read at any time."""
+class JobMonitor:
+    """A context manager that polls in the background; `state` and `samples` may be read at any time."""
 
     def __init__(self, api: Api, namespace: str, job: str) -> None:
-        self.world = World()
+        self.state = JobState()
         self.samples: list[Sample] = []
-        self.pace = CALM_SECONDS
+        self.poll_seconds = POLL_SECONDS
         self._api = api
         self._namespace = namespace
         self._job = job
         self._trainers: dict[str, Trainer] = {}
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._watch_api, name="watch-api", daemon=True),
-            threading.Thread(target=self._watch_trainers, name="watch-trainers", daemon=True),
+            threading.Thread(target=self._poll_api, name="watch-api", daemon=True),
+            threading.Thread(target=self._poll_trainers, name="watch-trainers", daemon=True),
         ]
 
     def __enter__(self) -> Self:
@@ -88,51 +88,51 @@ class Watcher:
             thread.join(timeout=5)
 
     def latest(self, pod: str) -> Sample | None:
-        """The newest sample of a pod."""
+        """Return the newest sample of a pod."""
         return next((sample for sample in reversed(self.samples) if sample.pod == pod), None)
 
-    def look(self) -> World:
-        """The world at this moment, asked for now."""
+    def refresh(self) -> JobState:
+        """The state at this moment, asked for now."""
         job = self._api.find(jobs_path(self._namespace, self._job)) or {}
         pods = self._api.items(
             core_path(self._namespace, "pods"), labelSelector=f"dtj.dev/job-name={self._job}", resourceVersion="0"
         )
-        self.world = World(job, tuple(sorted(pods, key=_slot)))
-        return self.world
+        self.state = JobState(job, tuple(sorted(pods, key=_replica)))
+        return self.state
 
     def metrics(self) -> list[str]:
-        """What each trainer answers on /metrics now, without those that do not."""
+        """Return the /metrics page of each trainer that answers."""
         answers = [trainer.get("/metrics") for trainer in list(self._trainers.values())]
         return [answer.decode() for answer in answers if answer is not None]
 
-    def _watch_api(self) -> None:
+    def _poll_api(self) -> None:
         while not self._stop.is_set():
             try:
-                world = self.look()
+                state = self.refresh()
             except Failure:  # the API server is away for a moment; the caller's own time limit decides
-                world = self.world
+                state = self.state
             self._trainers = {
                 pod["metadata"]["uid"]: self._trainers.get(pod["metadata"]["uid"]) or self._trainer(pod)
-                for pod in world.pods
+                for pod in state.pods
                 if pod["status"].get("phase") == "Running"
             }
-            self._stop.wait(CALM_SECONDS)
+            self._stop.wait(POLL_SECONDS)
 
     def _trainer(self, pod: dict[str, Any]) -> Trainer:
         return Trainer(self._api, self._namespace, pod["metadata"]["name"], pod["metadata"]["uid"])
 
-    def _watch_trainers(self) -> None:
+    def _poll_trainers(self) -> None:
         while not self._stop.is_set():
             started = time.monotonic()
             for trainer in list(self._trainers.values()):
                 status = trainer.status()
                 if status is not None:
                     self.samples.append(sample(time.monotonic(), trainer.name, trainer.uid, status))
-            self._stop.wait(max(0.0, self.pace - (time.monotonic() - started)))
+            self._stop.wait(max(0.0, self.poll_seconds - (time.monotonic() - started)))
 
 
 def sample(at: float, pod: str, uid: str, status: dict[str, Any]) -> Sample:
-    """One /status (api.md, HTTP of a trainer pod) as a sample."""
+    """Return one /status (api.md, HTTP of a trainer pod) as a sample."""
     return Sample(
         at=at,
         pod=pod,
@@ -148,6 +148,6 @@ def sample(at: float, pod: str, uid: str, status: dict[str, Any]) -> Sample:
     )
 
 
-def _slot(pod: dict[str, Any]) -> tuple[str, int]:
+def _replica(pod: dict[str, Any]) -> tuple[str, int]:
     labels = pod["metadata"].get("labels", {})
     return labels.get("dtj.dev/role", ""), int(labels.get("dtj.dev/index", 0))

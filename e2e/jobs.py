@@ -19,7 +19,7 @@ MANIFEST = "digits-multiworker.yaml"
 
 @dataclass(frozen=True)
 class Variation:
-    """What a run changes in the committed manifest; everything else stays as written."""
+    """The changes of a run to the committed manifest; everything else stays as written."""
 
     image: str
     workers: int = 2
@@ -34,14 +34,14 @@ class Variation:
 
 
 def manifest(file: str = MANIFEST) -> dict[str, Any]:
-    """A committed example, as written."""
+    """Return a committed example, as written."""
     found: dict[str, Any] = yaml.safe_load((EXAMPLES / file).read_text(encoding="utf-8"))
     return found
 
 
-def crowded(job: dict[str, Any], name: str, image: str, *arguments: str) -> dict[str, Any]:
-    """A copy of an example that shares the machine with others: an own name and claim, little CPU reserved, and
-    arguments that make its program short.
+def shrink(job: dict[str, Any], name: str, image: str, *arguments: str) -> dict[str, Any]:
+    """Return a copy of an example for a shared machine: its own name and claim, a small CPU request, and arguments that
+    make its program short.
     """
     varied: dict[str, Any] = json.loads(json.dumps(job))  # one template under several roles becomes several
     varied["metadata"]["name"] = name
@@ -56,7 +56,7 @@ def crowded(job: dict[str, Any], name: str, image: str, *arguments: str) -> dict
 
 
 def vary(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
-    """A copy of the example job for one run."""
+    """Return a copy of the example job for one run."""
     varied = copy.deepcopy(job)
     varied["metadata"]["name"] = variation.name
     worker = varied["spec"]["replicaSpecs"]["worker"]
@@ -98,19 +98,19 @@ class Job:
     def pods(self) -> list[dict[str, Any]]:
         return self.api.items(core_path(self.namespace, "pods"), labelSelector=f"dtj.dev/job-name={self.name}")
 
-    def pod(self, slot: str) -> dict[str, Any]:
-        """The pod of a role and index, as in `worker-0`."""
-        return self.api.get(core_path(self.namespace, "pods", f"{self.name}-{slot}"))
+    def pod(self, replica: str) -> dict[str, Any]:
+        """Return the pod of a role and index, as in `worker-0`."""
+        return self.api.get(core_path(self.namespace, "pods", f"{self.name}-{replica}"))
 
-    def log(self, slot: str) -> str:
-        """What that pod's container has written."""
-        return self.api.text(core_path(self.namespace, "pods", f"{self.name}-{slot}") + "/log")
+    def log(self, replica: str) -> str:
+        """Return what that pod's container has written."""
+        return self.api.text(core_path(self.namespace, "pods", f"{self.name}-{replica}") + "/log")
 
     def delete(self) -> None:
         self.api.delete(jobs_path(self.namespace, self.name))
 
     def wait(self, what: str, true: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any]:
-        """Wait until `true` holds for the status, and return that status; Failure tells what the job said last."""
+        """Wait until `true` holds for the status, and return that status; Failure tells the job's last message."""
         deadline = time.monotonic() + seconds
         while True:
             status = self.status()
@@ -118,7 +118,7 @@ class Job:
                 return status
             if status.get("phase") == "Failed" or time.monotonic() > deadline:
                 raise Failure(
-                    f"Job {self.name} in namespace {self.namespace} did not come to be {what} within {seconds:.0f} s: "
+                    f"Job {self.name} in namespace {self.namespace} was not {what} within {seconds:.0f} s: "
                     f"phase {status.get('phase', 'unset')}, {status.get('message', 'no message')!r}."
                 )
             time.sleep(0.2)
@@ -128,7 +128,7 @@ class Job:
 
 
 def termination(pod: dict[str, Any]) -> dict[str, Any]:
-    """The trainer's termination message of a pod that ended; empty where there is none."""
+    """Return the trainer's termination message of a pod that ended; empty where there is none."""
     for container in pod["status"].get("containerStatuses", []):
         message = container.get("state", {}).get("terminated", {}).get("message", "")
         if message.startswith("{"):

@@ -1,4 +1,4 @@
-"""Killing the process that trains, as a fault of its own: no signal handler runs, PID 1 lives on."""
+"""Kills the training process of a pod: no signal handler runs, PID 1 survives."""
 
 import os
 import signal
@@ -22,11 +22,11 @@ trains = min(trains)
 os.kill(trains, signal.SIGKILL)
 print(trains)
 """
-"""For a pod on another machine: the oldest child of the zygote, which is the child of PID 1."""
+"""Runs in a pod on another machine: kills the oldest child of the zygote, which is a child of PID 1."""
 
 
 def kill_training(cluster: Cluster, pod: dict[str, Any]) -> tuple[float, int]:
-    """`kill -9` the training process of a pod. Returns when (time.monotonic()), and its pid as its container counts."""
+    """Send SIGKILL to the training process of a pod; returns when (time.monotonic()), and its pid in the container."""
     name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
     family = containers.processes(pod["metadata"]["uid"])
     if not family:

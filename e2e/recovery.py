@@ -1,4 +1,4 @@
-"""How long a job took to train again after a disturbance, and what work it cost. Pure."""
+"""The recovery time of a job after a disturbance, and the steps it lost. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from e2e.job_monitor import Sample
 
 @dataclass(frozen=True)
 class Recovery:
-    """`seconds` by pod, from the disturbance to the pod's first new step; `lost_steps` were trained twice.
+    """A measured recovery: `seconds` by pod, from the disturbance to its first new step; `lost_steps` are made twice.
 
-    `leaving`: seconds until the old children of the pods that stay were gone; where a pod is deleted they have saved.
+    `leaving`: seconds until the old training processes of the remaining pods had ended, and, where a pod was deleted,
+    had saved.
     """
 
     seconds: dict[str, float]
@@ -19,14 +20,14 @@ class Recovery:
 
     @property
     def all_train(self) -> float:
-        """Seconds until the last of them trained again."""
+        """Return the seconds until all of them trained again."""
         return max(self.seconds.values())
 
 
 def recovery(samples: Sequence[Sample], disturbed_at: float, pods: Iterable[str]) -> Recovery | None:
-    """The recovery of `pods` (names) from what happened at `disturbed_at`; None while one does not train yet.
+    """Compute the recovery of `pods` (names) from what happened at `disturbed_at`; None while one does not train yet.
 
-    A pod trains again once a step is reported by a child that was forked after the disturbance: `restarts` grew,
+    A pod trains again once a step is reported by a process that was started after the disturbance: `restarts` grew,
     or the pod is another one, and the report changed since. Each number is late by at most one polling interval.
     """
     seconds: dict[str, float] = {}
@@ -43,29 +44,29 @@ def recovery(samples: Sequence[Sample], disturbed_at: float, pods: Iterable[str]
             return None
         seconds[pod] = first.at - disturbed_at
         if first.uid == before[-1].uid:
-            leaving = max(leaving, next(s.at for s in after if is_new_child(before[-1], s)) - disturbed_at)
+            leaving = max(leaving, next(s.at for s in after if is_new_process(before[-1], s)) - disturbed_at)
         first_steps.append(first.step or 0)
-        lived_on = [sample.step or 0 for sample in after if not is_new_child(before[-1], sample)]
+        lived_on = [sample.step or 0 for sample in after if not is_new_process(before[-1], sample)]
         reached = max([reached, *lived_on, *(sample.step or 0 for sample in before)])
     return Recovery(seconds, max(0, reached - min(first_steps) + 1), leaving)
 
 
 def first_new_step(before: Sample, after: Iterable[Sample]) -> Sample | None:
-    """The first report of a step that a new child made."""
+    """Return the first report of a step that a new process made."""
     begun: Sample | None = None
     for sample in after:
-        if not is_new_child(before, sample):
+        if not is_new_process(before, sample):
             continue
         if begun is None:
             begun = sample
-            if sample.uid == before.uid:  # may still repeat what the old child said
+            if sample.uid == before.uid:  # may still repeat what the old process reported
                 continue
         if sample.step is not None and (sample.uid != before.uid or _reported(begun) != _reported(sample)):
             return sample
     return None
 
 
-def is_new_child(before: Sample, sample: Sample) -> bool:
+def is_new_process(before: Sample, sample: Sample) -> bool:
     return sample.uid != before.uid or sample.restarts > before.restarts
 
 

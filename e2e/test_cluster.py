@@ -1,4 +1,4 @@
-"""The embedded cluster itself: pods on every node, names, rights, storage, lost nodes, and nothing left behind."""
+"""The embedded cluster itself: pods on every node, DNS, RBAC, storage, lost nodes, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROBE = "localhost/dtj-probe:1"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
-    """Two nodes, and one probe pod on each, with a volume that both share."""
+    """Start two nodes with one probe pod on each, and a volume that both share."""
     running = embedded.up(NAME, images={PROBE: scratch_image.archive("probe", PROBE)})
     try:
         running.shared_volume("probes", "shared")
@@ -78,7 +78,7 @@ def ask(cluster: EmbeddedCluster, node: str, question: str, **words: str) -> str
     ).strip()
 
 
-def until(condition: Callable[[], bool], limit: float) -> float:
+def wait_until(condition: Callable[[], bool], limit: float) -> float:
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < limit
@@ -92,7 +92,7 @@ def ready(cluster: EmbeddedCluster, node: str) -> bool:
 
 
 def remains(name: str) -> list[str]:
-    """Whatever of a cluster is still on this machine."""
+    """Return what is left of a cluster on this machine."""
     tree = os.walk("/sys/fs/cgroup")  # where groups of others come and go
     found = [f"{place}/{group}" for place, groups, _ in tree for group in groups if group.startswith(f"dtj-{name}-")]
     found += network.namespaces(name)
@@ -188,19 +188,19 @@ def test_the_audit_log_tells_who_asked(cluster: EmbeddedCluster) -> None:
 
 def test_a_cut_node_is_noticed_and_comes_back(cluster: EmbeddedCluster) -> None:
     cluster.cut_node("node-2")
-    until(lambda: not ready(cluster, "node-2"), 40)
+    wait_until(lambda: not ready(cluster, "node-2"), 40)
     cluster.mend_node("node-2")
-    until(lambda: ready(cluster, "node-2"), 40)
+    wait_until(lambda: ready(cluster, "node-2"), 40)
     cluster.kubectl("wait", "-n", "probes", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
-    until(lambda: len(ask(cluster, "node-1", "lookup", name="all").split()) == 2, 20)
+    wait_until(lambda: len(ask(cluster, "node-1", "lookup", name="all").split()) == 2, 20)
     assert ask(cluster, "node-1", "dial", address="on-node-2.all:8080") == "open"
 
 
 def test_a_stopped_node_boots_again_and_runs_its_pods(cluster: EmbeddedCluster) -> None:
     cluster.stop_node("node-2")
-    until(lambda: not ready(cluster, "node-2"), 40)
+    wait_until(lambda: not ready(cluster, "node-2"), 40)
     cluster.start_node("node-2")
-    until(lambda: ready(cluster, "node-2"), 60)
+    wait_until(lambda: ready(cluster, "node-2"), 60)
     cluster.kubectl("wait", "-n", "probes", "--for=condition=Ready", "pod", "--all", "--timeout=90s")
     assert ask(cluster, "node-2", "read", path="/shared/note") == "from the first"
 
@@ -210,7 +210,7 @@ def test_a_dead_kubelet_leaves_its_containers_running(cluster: EmbeddedCluster) 
     assert ask(cluster, "node-1", "read", path="/shared/note") == "from the first"
     assert any("kubelet on node-1" in problem for problem in cluster.problems())
     cluster.start_process("node-1", "kubelet")
-    until(lambda: not cluster.problems(), 20)
+    wait_until(lambda: not cluster.problems(), 20)
 
 
 def test_a_second_up_finds_the_running_cluster(cluster: EmbeddedCluster) -> None:

@@ -1,7 +1,7 @@
-"""What trainer pods say about themselves: /status on port 9401.
+"""A client of the trainer pods' HTTP server: /status and /metrics on port 9401.
 
-A pod on this machine is asked inside its own network namespace, which costs a fraction of a millisecond and works
-while the pod is cut off; any other through the API server's proxy.
+A pod on this machine is asked inside its own network namespace, which takes a fraction of a millisecond and works
+while the pod is disconnected; any other through the API server's proxy.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ class Trainer:
         self._proxy = core_path(namespace, "pods", f"{name}:{PORT}") + "/proxy"
         self._inside: Process | None = None
         self._here = False
-        """Whether it was found on this machine once: the proxy waits half a minute for a pod that is gone."""
+        """Whether it once was found on this machine: the proxy waits half a minute for a pod that is gone."""
 
     def status(self) -> dict[str, Any] | None:
-        """The present /status, or None where nobody answers."""
+        """Return the present /status, or None where nothing answers."""
         answer = self.get("/status")
         if answer is None:
             return None
@@ -41,7 +41,7 @@ class Trainer:
         return status
 
     def get(self, path: str) -> bytes | None:
-        """The body of an HTTP 200, or None."""
+        """Return the body of an HTTP 200, or None."""
         if self._inside is None:
             self._inside = next(iter(processes(self.uid)), None)
         if self._inside is None:

@@ -21,10 +21,10 @@ from bench.machine import machine
 from e2e import chart
 from e2e.api import Api, Refused, core_path
 from e2e.cluster import binaries, parallel_build, providers
-from e2e.job_monitor import Watcher
+from e2e.job_monitor import JobMonitor
 from e2e.jobs import Variation, manifest, vary
 from e2e.recovery import Recovery
-from e2e.scenarios.fixtures import Ground, Place, delete, time_recovery, training, training_on
+from e2e.scenarios.fixtures import Installation, JobNamespace, delete, time_recovery, wait_for_more_steps, wait_for_step
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "build" / "results" / "bench-pod-recovery.json"
@@ -36,13 +36,13 @@ SETTLED_STEPS = 60
 
 
 @contextmanager
-def two_nodes() -> Iterator[Ground]:
+def start_two_nodes() -> Iterator[Installation]:
     """Start a cluster with two nodes and the operator installed."""
     images = parallel_build.images_and(*binaries.CLUSTER, "helm")
     made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)
-        yield Ground(made, Api(made.kubeconfig), images.trainer)
+        yield Installation(made, Api(made.kubeconfig), images.trainer)
     finally:
         made.down()
 
@@ -50,19 +50,19 @@ def two_nodes() -> Iterator[Ground]:
 class BarePods:
     """Two bare pods and a headless service."""
 
-    def __init__(self, ground: Ground, namespace: str) -> None:
-        self._ground, self._pods = ground, core_path(namespace, "pods")
-        ground.api.post(core_path(namespace, "services"), service())
-        self._bodies = [pod(index, ground.trainer_image, namespace) for index in range(WORKERS)]
+    def __init__(self, installation: Installation, namespace: str) -> None:
+        self._installation, self._pods = installation, core_path(namespace, "pods")
+        installation.api.post(core_path(namespace, "services"), service())
+        self._bodies = [pod(index, installation.trainer_image, namespace) for index in range(WORKERS)]
         for body in self._bodies:
-            ground.api.post(self._pods, body)
-        self.watcher = Watcher(ground.api, namespace, BASELINE)
+            installation.api.post(self._pods, body)
+        self.monitor = JobMonitor(installation.api, namespace, BASELINE)
 
     def delete_and_recreate(self, index: int) -> Callable[[], float]:
         """Return a function that deletes a pod and creates it again as soon as it is gone."""
 
         def disturb() -> float:
-            at = delete(self._ground, self._bodies[index])()
+            at = delete(self._installation, self._bodies[index])()
             threading.Thread(target=self._renew, args=(self._bodies[index],), daemon=True).start()
             return at
 
@@ -71,7 +71,7 @@ class BarePods:
     def _renew(self, body: dict[str, Any]) -> None:
         while True:
             try:
-                self._ground.api.post(self._pods, body)
+                self._installation.api.post(self._pods, body)
             except Refused as refused:
                 if refused.code != HTTPStatus.CONFLICT:  # with the old one, which is there still
                     raise
@@ -81,7 +81,7 @@ class BarePods:
 
     def end(self) -> None:
         for body in self._bodies:
-            self._ground.api.delete(f"{self._pods}/{body['metadata']['name']}", gracePeriodSeconds="0")
+            self._installation.api.delete(f"{self._pods}/{body['metadata']['name']}", gracePeriodSeconds="0")
 
 
 def service() -> dict[str, Any]:
@@ -116,13 +116,13 @@ def pod(index: int, image: str, namespace: str) -> dict[str, Any]:
 
 
 def recoveries(
-    watcher: Watcher, delete_and_recreate: Callable[[int], Callable[[], float]], times: int
+    monitor: JobMonitor, delete_and_recreate: Callable[[int], Callable[[], float]], times: int
 ) -> Iterator[Recovery]:
     """Delete one pod after the other, and time until all workers train again."""
-    training(watcher, WORKERS, step=SETTLED_STEPS)
+    wait_for_step(monitor, WORKERS, step=SETTLED_STEPS)
     for number in range(times):
-        yield time_recovery(watcher, delete_and_recreate((number + 1) % WORKERS))
-        training_on(watcher, WORKERS, SETTLED_STEPS)
+        yield time_recovery(monitor, delete_and_recreate((number + 1) % WORKERS))
+        wait_for_more_steps(monitor, WORKERS, SETTLED_STEPS)
 
 
 def measure(rounds: int, times: int) -> dict[str, Any]:
@@ -130,22 +130,22 @@ def measure(rounds: int, times: int) -> dict[str, Any]:
     baseline: list[float] = []
     seconds: list[float] = []
     leaving: list[float] = []
-    with two_nodes() as ground:
+    with start_two_nodes() as installation:
         for number in range(rounds):
             namespace = f"pod-recovery-{number}"
-            ground.cluster.shared_volume(namespace, "checkpoints")
-            bare = BarePods(ground, namespace)
-            with bare.watcher as watcher:
-                baseline += [each.all_train for each in recoveries(watcher, bare.delete_and_recreate, times)]
+            installation.cluster.shared_volume(namespace, "checkpoints")
+            bare = BarePods(installation, namespace)
+            with bare.monitor as monitor:
+                baseline += [each.all_train for each in recoveries(monitor, bare.delete_and_recreate, times)]
             bare.end()
-            place = Place(ground, namespace, None)
-            job, _ = place.run(epochs=1000)
-            with place.watch(job) as watcher:
+            job_namespace = JobNamespace(installation, namespace, None)
+            job, _ = job_namespace.run(epochs=1000)
+            with job_namespace.monitor(job) as monitor:
 
-                def delete_and_recreate(index: int, watcher: Watcher = watcher) -> Callable[[], float]:
-                    return delete(ground, watcher.look().pods[index])
+                def delete_and_recreate(index: int, monitor: JobMonitor = monitor) -> Callable[[], float]:
+                    return delete(installation, monitor.refresh().pods[index])
 
-                found = list(recoveries(watcher, delete_and_recreate, times))
+                found = list(recoveries(monitor, delete_and_recreate, times))
             job.delete()
             seconds += [each.all_train for each in found]
             leaving += [each.leaving for each in found]
@@ -169,8 +169,8 @@ def main() -> None:
     options.add_argument("--times", type=int, default=4, help="deletions in a round, of each side")
     options.add_argument("--keep", action="store_true", help="also write the figures to bench/results")
     given = options.parse_args()
-    place = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine(), "load": os.getloadavg()[0]}
-    text = json.dumps(rounded({**place, **measure(given.rounds, given.times)}, 3), indent=2) + "\n"
+    job_namespace = {"date": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", **machine(), "load": os.getloadavg()[0]}
+    text = json.dumps(rounded({**job_namespace, **measure(given.rounds, given.times)}, 3), indent=2) + "\n"
     print(text)
     RESULT.parent.mkdir(parents=True, exist_ok=True)
     RESULT.write_text(text)

@@ -15,22 +15,22 @@ from e2e.cluster import Cluster, ClusterError, binaries, parallel_build, provide
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import demo_steps
-from e2e.demo.demo_steps import Ending
-from e2e.demo.progress_view import screen
+from e2e.demo.demo_steps import DemoResult
+from e2e.demo.progress_view import view
 from e2e.failure import Failure
-from e2e.job_monitor import Watcher
+from e2e.job_monitor import JobMonitor
 from e2e.jobs import Variation
 
 RESULTS = Path(os.environ.get("DTJ_RESULTS") or Path(__file__).resolve().parent.parent.parent / "build" / "results")
 REPORT = RESULTS / "demo.json"
 PICTURE = RESULTS / "demo-loss.png"
 CLUSTER = "dtj"
-FAREWELL = {
+CLEANUP_COMMAND = {
     "embedded": "make cluster-down",
     "kind": 'make cluster-down CLUSTER_ARGS="--provider kind"',
-    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in demo_steps.OURS.items()),
+    "existing": "kubectl delete namespace -l " + ",".join("=".join(label) for label in demo_steps.LABELS.items()),
 }
-"""What takes away what the demo left."""
+"""By provider, the command that removes what the demo left."""
 
 
 def options(arguments: list[str] | None) -> argparse.Namespace:
@@ -44,7 +44,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=12, metavar="N", help="epochs of 100 steps (default 12)")
     parser.add_argument("--no-kill", action="store_true", help="let every worker live")
     parser.add_argument(
-        "--provider", choices=("embedded", "kind", "existing"), default="embedded", help="which cluster"
+        "--provider", choices=("embedded", "kind", "existing"), default="embedded", help="which kind of cluster"
     )
     for image in ("operator", "trainer"):
         parser.add_argument(
@@ -78,13 +78,13 @@ def main(arguments: list[str] | None = None) -> int:
         progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
-        progress_console.print(f"Stopped. `{FAREWELL[chosen.provider]}` takes away what is left.", soft_wrap=True)
+        progress_console.print(f"Stopped. `{CLEANUP_COMMAND[chosen.provider]}` removes what is left.", soft_wrap=True)
         return 130
     return 0
 
 
 class Demo:
-    """One run, with the clocks and the cluster that it holds."""
+    """One run of the demo, with its cluster and its times."""
 
     def __init__(self, chosen: argparse.Namespace, console: Console) -> None:
         self._chosen = chosen
@@ -92,7 +92,7 @@ class Demo:
         self._began = time.monotonic()
         self._cluster: Cluster | None = None
         self._cluster_seconds: float | None = None
-        self._ending = Ending("NotStarted")
+        self._result = DemoResult("NotStarted")
 
     def run(self) -> None:
         chosen = self._chosen
@@ -105,16 +105,16 @@ class Demo:
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
         api = Api(cluster.kubeconfig)
-        prepare = demo_steps.prepare_among_others if chosen.provider == "existing" else demo_steps.prepare
+        prepare = demo_steps.prepare_existing_cluster if chosen.provider == "existing" else demo_steps.prepare
         prepare(cluster, api, images.operator)
         variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)
         job = demo_steps.start(api, variation)
-        self._ending = Ending("Pending", expected_steps=variation.expected_steps)
-        with Watcher(api, demo_steps.NAMESPACE, job.name) as watcher:
-            with screen(self._console, watcher, variation.expected_steps) as shown:
-                self._ending = demo_steps.follow(cluster, job, watcher, shown, variation, kill=not chosen.no_kill)
-            demo_steps.picture(PICTURE, watcher, self._ending)
-        demo_steps.judge(self._ending)
+        self._result = DemoResult("Pending", expected_steps=variation.expected_steps)
+        with JobMonitor(api, demo_steps.NAMESPACE, job.name) as monitor:
+            with view(self._console, monitor, variation.expected_steps) as shown:
+                self._result = demo_steps.follow_job(cluster, job, monitor, shown, variation, kill=not chosen.no_kill)
+            demo_steps.plot_loss(PICTURE, monitor, self._result)
+        demo_steps.check_result(self._result)
         self._console.print(self._closing(cluster), markup=False, soft_wrap=True)
 
     def _images(self) -> Images:
@@ -126,20 +126,20 @@ class Demo:
         return parallel_build.images_and(*providers.PROGRAMS[chosen.provider], "helm")
 
     def close(self) -> None:
-        """Write the figures, whatever they are; take the cluster down where that was asked for."""
+        """Write the figures so far; take the cluster down where that was asked for."""
         if self._chosen.remove and self._cluster is not None:
             self._cluster.down()
         self._report()
 
     def _report(self) -> None:
-        """Failure where there is no place for the figures, which the demo wants to know before it begins."""
-        back = self._ending.recovered
+        """Write the figures; raises Failure where they cannot be written, which the demo checks before it begins."""
+        back = self._result.recovered
         figures = {
-            "phase": self._ending.phase,
-            "accuracy": self._ending.accuracy,
+            "phase": self._result.phase,
+            "accuracy": self._result.accuracy,
             "recovery_seconds": None if back is None else round(back.all_train, 3),
-            "steps": self._ending.steps,
-            "expected_steps": self._ending.expected_steps,
+            "steps": self._result.steps,
+            "expected_steps": self._result.expected_steps,
             "cluster_seconds": None if self._cluster_seconds is None else round(self._cluster_seconds, 1),
             "total_seconds": round(time.monotonic() - self._began, 1),
         }
@@ -152,10 +152,10 @@ class Demo:
             ) from None
 
     def _closing(self, cluster: Cluster) -> str:
-        ending = self._ending
-        assert ending.accuracy is not None
+        result = self._result
+        assert result.accuracy is not None
         lines = [
-            f"\n  Succeeded: {ending.steps} of {ending.expected_steps} steps, test accuracy {ending.accuracy:.3f}",
+            f"\n  Succeeded: {result.steps} of {result.expected_steps} steps, test accuracy {result.accuracy:.3f}",
             f"  {time.monotonic() - self._began:.0f} s in all; loss curve {PICTURE}, figures {REPORT}",
         ]
         if not self._chosen.remove:
@@ -166,7 +166,7 @@ class Demo:
                 f"    kubectl -n {demo_steps.NAMESPACE} get dtj -o wide",
                 f"    kubectl -n {demo_steps.NAMESPACE} describe dtj digits",
                 f"    kubectl -n {demo_steps.NAMESPACE} logs digits-worker-0",
-                f"    {FAREWELL[self._chosen.provider]}",
+                f"    {CLEANUP_COMMAND[self._chosen.provider]}",
             ]
         return "\n".join(lines)
 

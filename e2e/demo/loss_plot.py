@@ -1,4 +1,4 @@
-"""The loss curve with the kill on it, as a PNG."""
+"""Plots the loss curve and the kill, as a PNG."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ LOSS, STEP, KILL = "#1b6ca8", "#3a7d44", "#c0392b"
 def draw(
     target: Path, samples: Sequence[Sample], killed_at: float | None, back: Recovery | None, accuracy: float | None
 ) -> None:
-    """Loss over time above, step over time below, from what the first worker reported; the kill is a line in both."""
+    """Plot loss and step over time, as the first worker reported them; the kill is a line in both."""
     points = [sample for sample in samples if sample.step is not None and sample.loss is not None]
     points = [sample for sample in points if sample.pod == points[0].pod]
     if not points:

@@ -1,4 +1,4 @@
-"""What a person sees while the job runs: a live table on a terminal, plain lines elsewhere."""
+"""Shows the job's progress: a live table on a terminal, plain lines elsewhere."""
 
 import time
 from types import TracebackType
@@ -10,14 +10,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from e2e.job_monitor import Sample, Watcher, World
+from e2e.job_monitor import JobMonitor, JobState, Sample
 
 PLAIN_SECONDS = 3.0
 COLOURS = {"train": "green", "Running": "green", "Succeeded": "green", "Failed": "red"}
 
 
-class Screen(Protocol):
-    """Shows the watched job; `tell` adds a line that stays."""
+class ProgressView(Protocol):
+    """A view of the monitored job; `tell` prints a line that stays."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -27,16 +27,16 @@ class Screen(Protocol):
     def tell(self, line: str) -> None: ...
 
 
-def screen(console: Console, watcher: Watcher, total_steps: int) -> Screen:
-    return (LiveTable if console.is_terminal else PlainLines)(console, watcher, total_steps)
+def view(console: Console, monitor: JobMonitor, total_steps: int) -> ProgressView:
+    return (LiveTable if console.is_terminal else PlainLines)(console, monitor, total_steps)
 
 
 class LiveTable:
-    """One row a worker, redrawn ten times a second, and a bar with the time that is left."""
+    """A table with one row for each worker, redrawn ten times a second, and a bar with the time left."""
 
-    def __init__(self, console: Console, watcher: Watcher, total_steps: int) -> None:
+    def __init__(self, console: Console, monitor: JobMonitor, total_steps: int) -> None:
         self._console = console
-        self._watcher = watcher
+        self._monitor = monitor
         self._total = total_steps
         self._live = Live(console=console, auto_refresh=False, transient=False)
 
@@ -57,22 +57,22 @@ class LiveTable:
         self._live.console.print(f"  {line}", markup=False)
 
     def _picture(self) -> RenderableType:
-        world = self._watcher.world
+        state = self._monitor.state
         table = Table(box=None, padding=(0, 2), pad_edge=True)
         for title, side in COLUMNS:
             table.add_column(title, justify="right" if side == "right" else "left", style="" if title else "bold")
-        latest = [self._watcher.latest(pod["metadata"]["name"]) for pod in world.pods]
-        for pod, sample in zip(world.pods, latest, strict=True):
+        latest = [self._monitor.latest(pod["metadata"]["name"]) for pod in state.pods]
+        for pod, sample in zip(state.pods, latest, strict=True):
             cells = row(pod, sample)
             table.add_row(*cells[:2], Text(cells[2], style=COLOURS.get(cells[2], "yellow")), *cells[3:])
         step = max((sample.step or 0 for sample in latest if sample), default=0)
-        return Group(table, self._bar(world, step, rate(latest)))
+        return Group(table, self._bar(state, step, rate(latest)))
 
-    def _bar(self, world: World, step: int, steps_per_second: float) -> RenderableType:
+    def _bar(self, state: JobState, step: int, steps_per_second: float) -> RenderableType:
         line = Table.grid(padding=(0, 2))
-        phase = world.phase or "Pending"
+        phase = state.phase or "Pending"
         line.add_row(
-            Text(f"  {world.job.get('metadata', {}).get('name', '')}", style="bold"),
+            Text(f"  {state.job.get('metadata', {}).get('name', '')}", style="bold"),
             Text(phase, style=COLOURS.get(phase, "yellow")),
             ProgressBar(total=self._total, completed=step, width=36),
             f"{step}/{self._total}",
@@ -84,9 +84,9 @@ class LiveTable:
 class PlainLines:
     """A line every few seconds, for logs and pipes."""
 
-    def __init__(self, console: Console, watcher: Watcher, total_steps: int) -> None:
+    def __init__(self, console: Console, monitor: JobMonitor, total_steps: int) -> None:
         self._console = console
-        self._watcher = watcher
+        self._monitor = monitor
         self._total = total_steps
         self._last = 0.0
 
@@ -107,15 +107,15 @@ class PlainLines:
 
     def _line(self) -> None:
         self._last = time.monotonic()
-        world = self._watcher.world
-        latest = [self._watcher.latest(pod["metadata"]["name"]) for pod in world.pods]
-        cells = [row(pod, sample) for pod, sample in zip(world.pods, latest, strict=True)]
+        state = self._monitor.state
+        latest = [self._monitor.latest(pod["metadata"]["name"]) for pod in state.pods]
+        cells = [row(pod, sample) for pod, sample in zip(state.pods, latest, strict=True)]
         workers = "  ".join(
             f"{name}@{node} {phase} step {step} loss {loss}" for name, node, phase, step, loss, *_ in cells
         )
         step = max((sample.step or 0 for sample in latest if sample), default=0)
         ahead = left(self._total - step, rate(latest))
-        self.tell(f"{world.phase or 'Pending':<10} {step:>5}/{self._total}  {workers}  {ahead}".rstrip())
+        self.tell(f"{state.phase or 'Pending':<10} {step:>5}/{self._total}  {workers}  {ahead}".rstrip())
 
 
 COLUMNS = (
@@ -130,7 +130,7 @@ COLUMNS = (
 
 
 def row(pod: dict[str, Any], sample: Sample | None) -> tuple[str, ...]:
-    """The cells of COLUMNS for one worker; a pod whose trainer says nothing shows the pod's own phase."""
+    """Return the cells of COLUMNS for one worker; a pod whose trainer does not answer shows the pod's own phase."""
     spec, status = pod["spec"], pod["status"]
     ended = status.get("phase") in {"Succeeded", "Failed"}
     mine = sample if sample is not None and sample.uid == pod["metadata"]["uid"] else None
@@ -151,7 +151,7 @@ def number(value: float | None, form: str) -> str:
 
 
 def rate(latest: list[Sample | None]) -> float:
-    """Steps per second of the job: its slowest worker's."""
+    """Return the job's steps per second: its slowest worker's."""
     return min((sample.steps_per_second for sample in latest if sample and sample.steps_per_second), default=0.0)
 
 

@@ -1,4 +1,4 @@
-"""What every scenario stands on: a cluster with the operator installed, and a place of its own for each job."""
+"""What all scenarios use: a cluster with the operator installed, a namespace for jobs, and waits."""
 
 import time
 from collections.abc import Callable
@@ -10,22 +10,22 @@ from e2e import chart
 from e2e.api import Api, core_path
 from e2e.cluster import Cluster
 from e2e.failure import Failure
-from e2e.job_monitor import CALM_SECONDS, CLOSE_SECONDS, Watcher
+from e2e.job_monitor import FAST_POLL_SECONDS, POLL_SECONDS, JobMonitor
 from e2e.jobs import Job, Variation, manifest, vary
 from e2e.kill import kill_training
 from e2e.recovery import Recovery, recovery
 
 SLEEP = "import signal; signal.sigwait({signal.SIGTERM})"
 WAIT = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))\nwhile True: signal.pause()"
-"""Runs until it is told to end, and says then that its work is not done."""
+"""Runs until SIGTERM, and exits with 143: its work is not done."""
 
 Record = Callable[[str, object], None]
-"""pytest's `record_property`: a figure that goes into build/results/e2e.json beside the scenario's result."""
+"""pytest's `record_property`: adds a figure to the scenario's result in build/results/e2e.json."""
 
 
 @dataclass(frozen=True)
-class Ground:
-    """The cluster, its API, and the trainer image's name on the nodes."""
+class Installation:
+    """A cluster with the operator installed: its API, and the trainer image's name on the nodes."""
 
     cluster: Cluster
     api: Api
@@ -38,34 +38,35 @@ class Ground:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A namespace with an empty claim `checkpoints`; `checkpoints` is its directory where it is on this machine."""
+class JobNamespace:
+    """A namespace with an empty claim `checkpoints`; `checkpoints` is its directory where that is on this machine."""
 
-    ground: Ground
-    namespace: str
+    installation: Installation
+    name: str
     checkpoints: Path | None
 
     def run(self, **changes: Any) -> tuple[Job, Variation]:
-        """Apply the example with `changes` (fields of Variation)."""
-        variation = Variation(self.ground.trainer_image, **changes)
-        return Job.create(self.ground.api, self.namespace, vary(manifest(), variation)), variation
+        """Create the example job with `changes` (fields of Variation)."""
+        variation = Variation(self.installation.trainer_image, **changes)
+        return Job.create(self.installation.api, self.name, vary(manifest(), variation)), variation
 
     def idle(self, **changes: Any) -> Job:
-        """The example job with pods that only sleep, and end at once when told to."""
-        variation = Variation(self.ground.trainer_image, **changes)
+        """Create the example job with pods that only sleep, and end at once on SIGTERM."""
+        variation = Variation(self.installation.trainer_image, **changes)
         body = vary(manifest(), variation)
         container = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]["containers"][0]
         container |= {"command": ["python3", "-c", SLEEP], "args": []}
         del container["readinessProbe"]
-        return Job.create(self.ground.api, self.namespace, body)
+        return Job.create(self.installation.api, self.name, body)
 
     def small(self, name: str, program: str = WAIT, **spec: Any) -> Job:
-        """A job whose pods only run a line of Python, without supervisor and TensorFlow: one worker unless `workers`
-        says more. `image` and `resources` are the container's; all else goes into the job's spec.
+        """Create a job whose pods run a line of Python, without supervisor and TensorFlow; one worker by default.
+
+        `workers`, `image` and `resources` are the worker's; all else goes into the job's spec.
         """
         container = {
             "name": "main",
-            "image": spec.pop("image", self.ground.trainer_image),
+            "image": spec.pop("image", self.installation.trainer_image),
             "command": ["python3", "-c", program],
             "resources": spec.pop("resources", {}),
         }
@@ -77,16 +78,16 @@ class Place:
             "metadata": {"name": name},
             "spec": {"replicaSpecs": {"worker": worker}, **spec},
         }
-        return Job.create(self.ground.api, self.namespace, body)
+        return Job.create(self.installation.api, self.name, body)
 
-    def watch(self, job: Job) -> Watcher:
-        return Watcher(self.ground.api, self.namespace, job.name)
+    def monitor(self, job: Job) -> JobMonitor:
+        return JobMonitor(self.installation.api, self.name, job.name)
 
 
-def trained(watcher: Watcher, workers: int) -> int:
-    """The step that every worker's present child has reached; 0 until all have made one."""
-    pods = watcher.world.pods
-    latest = [watcher.latest(pod["metadata"]["name"]) for pod in pods]
+def lowest_step(monitor: JobMonitor, workers: int) -> int:
+    """Return the step that every worker's present training process has reached; 0 until all have made one."""
+    pods = monitor.state.pods
+    latest = [monitor.latest(pod["metadata"]["name"]) for pod in pods]
     steps = [
         sample.step
         for pod, sample in zip(pods, latest, strict=True)
@@ -95,75 +96,75 @@ def trained(watcher: Watcher, workers: int) -> int:
     return min(steps) if len(steps) == workers else 0
 
 
-def until(true: Callable[[], Any], seconds: float, what: str) -> float:
+def wait_until(true: Callable[[], Any], seconds: float, what: str) -> float:
     """Wait until `true`; returns the seconds it took. Failure names what did not happen."""
     began = time.monotonic()
     while not true():
         if time.monotonic() - began > seconds:
             raise Failure(f"{what}: not within {seconds:.0f} s.")
-        time.sleep(pace(began))
+        time.sleep(poll_interval(began))
     return time.monotonic() - began
 
 
-def pace(began: float) -> float:
-    """Seconds until the next look at what began then: a fiftieth of what it takes. Looking on costs time too."""
-    return max(CLOSE_SECONDS, (time.monotonic() - began) / 50)
+def poll_interval(began: float) -> float:
+    """Return the seconds until the next poll: a fiftieth of the time waited so far, because polling costs time too."""
+    return max(FAST_POLL_SECONDS, (time.monotonic() - began) / 50)
 
 
-def training(watcher: Watcher, workers: int, step: int = 1, seconds: float = 90) -> None:
+def wait_for_step(monitor: JobMonitor, workers: int, step: int = 1, seconds: float = 90) -> None:
     """Wait until all workers have reached `step`."""
-    until(lambda: trained(watcher, workers) >= step, seconds, f"{workers} workers at step {step}")
+    wait_until(lambda: lowest_step(monitor, workers) >= step, seconds, f"{workers} workers at step {step}")
 
 
-def training_on(watcher: Watcher, workers: int, steps: int) -> None:
-    """Wait until all workers are so many steps further than whoever is furthest now."""
-    training(watcher, workers, step=max(sample.step or 0 for sample in watcher.samples[-4:]) + steps)
+def wait_for_more_steps(monitor: JobMonitor, workers: int, steps: int) -> None:
+    """Wait until all workers are `steps` steps further than the furthest is now."""
+    wait_for_step(monitor, workers, step=max(sample.step or 0 for sample in monitor.samples[-4:]) + steps)
 
 
-def checkpoint_made(watcher: Watcher, seconds: float = 60) -> None:
+def wait_for_checkpoint(monitor: JobMonitor, seconds: float = 60) -> None:
     """Wait until a checkpoint is reported."""
-    until(lambda: any(sample.checkpoint_step for sample in watcher.samples[-4:]), seconds, "a checkpoint")
+    wait_until(lambda: any(sample.checkpoint_step for sample in monitor.samples[-4:]), seconds, "a checkpoint")
 
 
-def standbys_ready(watcher: Watcher, workers: int, seconds: float = 60) -> float:
-    """Wait until each worker has a second process that is ready to take over; returns the seconds it took."""
-    return until(
-        lambda: sum("\ndtj_standby_ready 1\n" in text for text in watcher.metrics()) == workers,
+def wait_for_standbys(monitor: JobMonitor, workers: int, seconds: float = 60) -> float:
+    """Wait until each worker has a standby that is ready to take over; returns the seconds it took."""
+    return wait_until(
+        lambda: sum("\ndtj_standby_ready 1\n" in text for text in monitor.metrics()) == workers,
         seconds,
         f"a standby in each of {workers} workers",
     )
 
 
-def time_recovery(watcher: Watcher, disturb: Callable[[], float], seconds: float = 60) -> Recovery:
-    """Disturb the job (`disturb` returns the moment) and wait until all its pods have made a new step."""
-    names = [pod["metadata"]["name"] for pod in watcher.look().pods]
-    watcher.pace = CLOSE_SECONDS
-    time.sleep(2 * CALM_SECONDS)
+def time_recovery(monitor: JobMonitor, disturb: Callable[[], float], seconds: float = 60) -> Recovery:
+    """Disturb the job (`disturb` returns the time of it) and wait until all its pods have made a new step."""
+    names = [pod["metadata"]["name"] for pod in monitor.refresh().pods]
+    monitor.poll_seconds = FAST_POLL_SECONDS
+    time.sleep(2 * POLL_SECONDS)
     at = disturb()
     found: list[Recovery] = []
 
     def recovered() -> bool:
-        watcher.pace = pace(at)
-        back = recovery(watcher.samples, at, names)
+        monitor.poll_seconds = poll_interval(at)
+        back = recovery(monitor.samples, at, names)
         found.extend([back] if back else [])
         return back is not None
 
-    until(recovered, seconds, f"a new step of each of {', '.join(names)}")
-    watcher.pace = CALM_SECONDS
+    wait_until(recovered, seconds, f"a new step of each of {', '.join(names)}")
+    monitor.poll_seconds = POLL_SECONDS
     return found[0]
 
 
-def kill(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:
-    """`kill -9` of the training process of a pod, for `time_recovery`."""
-    return lambda: kill_training(ground.cluster, pod)[0]
+def kill(installation: Installation, pod: dict[str, Any]) -> Callable[[], float]:
+    """Return a function that kills the training process of a pod with SIGKILL, for `time_recovery`."""
+    return lambda: kill_training(installation.cluster, pod)[0]
 
 
-def delete(ground: Ground, pod: dict[str, Any]) -> Callable[[], float]:
-    """`kubectl delete pod`, for `time_recovery`."""
+def delete(installation: Installation, pod: dict[str, Any]) -> Callable[[], float]:
+    """Return a function that deletes a pod, for `time_recovery`."""
 
     def disturb() -> float:
         at = time.monotonic()
-        ground.api.delete(core_path(pod["metadata"]["namespace"], "pods", pod["metadata"]["name"]))
+        installation.api.delete(core_path(pod["metadata"]["namespace"], "pods", pod["metadata"]["name"]))
         return at
 
     return disturb

@@ -1,4 +1,4 @@
-"""Manifests that cannot work are refused by the API server itself, with a sentence that says what to change."""
+"""Invalid manifests are refused by the API server itself, with a sentence that says what to change."""
 
 import copy
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import pytest
 
 from e2e.api import Refused, jobs_path
 from e2e.jobs import manifest
-from e2e.scenarios.fixtures import Ground, Record
+from e2e.scenarios.fixtures import Installation, Record
 
 pytestmark = pytest.mark.e2e
 
@@ -52,11 +52,11 @@ WORDS: dict[Change, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("change", WORDS, ids=lambda change: change.__name__)
-def test_bad_manifest_is_refused(ground: Ground, change: Change, record_property: Record) -> None:
+def test_bad_manifest_is_refused(installation: Installation, change: Change, record_property: Record) -> None:
     job = manifest()
     change(job)
     with pytest.raises(Refused) as refusal:
-        ground.api.post(jobs_path("default"), job, fieldValidation="Strict", dryRun="All")
+        installation.api.post(jobs_path("default"), job, fieldValidation="Strict", dryRun="All")
     record_property("message", refusal.value.message)
     assert refusal.value.code in {400, 422}
     for word in WORDS[change]:

@@ -1,4 +1,4 @@
-"""What a newcomer's first command says on a machine that lacks something: one sentence, exit code not 0, nothing left.
+"""The first commands of a new user on a machine that lacks something: one sentence, exit code not 0, nothing left.
 
 A busy port and a leftover cluster are in e2e/test_cluster.py, beside the cluster that they are about.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2e.cluster import ClusterError, providers
-from e2e.scenarios.fixtures import Ground
+from e2e.scenarios.fixtures import Installation
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -24,15 +24,21 @@ FRAMES = re.compile(r"Traceback|^  File \"", re.MULTILINE)
 
 @pytest.fixture(autouse=True)
 def unchanged() -> Iterator[None]:
-    """Nothing but what stands in the test's own directory is made: no namespace, no state."""
+    """Check that nothing is left outside the test's directory: no namespace, no state."""
     before = traces()
     yield
     assert traces() == before
 
 
 def traces() -> set[str]:
-    places = (Path("/run/netns"), Path("/var/tmp/dtj"), Path("/sys/fs/cgroup/cpuset"))
-    return {str(entry) for place in places if place.is_dir() for entry in place.iterdir() if "lock" not in entry.name}
+    directories = (Path("/run/netns"), Path("/var/tmp/dtj"), Path("/sys/fs/cgroup/cpuset"))
+    return {
+        str(entry)
+        for directory in directories
+        if directory.is_dir()
+        for entry in directory.iterdir()
+        if "lock" not in entry.name
+    }
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -41,15 +47,15 @@ def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def on_small_disk(place: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run with 4 MB of room at `place`, in a mount namespace that ends with the command."""
-    place.mkdir()
-    mounted = f"mount -t tmpfs -o size=4m none {shlex.quote(str(place))} && exec {shlex.join(command)}"
+def on_small_disk(directory: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run with 4 MB of space in `directory`, in a mount namespace that ends with the command."""
+    directory.mkdir()
+    mounted = f"mount -t tmpfs -o size=4m none {shlex.quote(str(directory))} && exec {shlex.join(command)}"
     return run("unshare", "--mount", "sh", "-c", mounted, **environment)
 
 
 def sentence(done: subprocess.CompletedProcess[str]) -> str:
-    """What stands last on stderr before make's own line."""
+    """Return the last line of stderr before make's own."""
     assert done.returncode != 0
     assert not FRAMES.search(done.stderr + done.stdout), done.stderr
     lines = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("make")]
@@ -113,7 +119,7 @@ def test_unknown_option(tmp_path: Path) -> None:
     assert "--workers 7" in done.stderr
 
 
-def test_running_cluster_of_another_size_is_left_alone(ground: Ground) -> None:
+def test_running_cluster_of_another_size_is_left_alone(installation: Installation) -> None:
     with pytest.raises(ClusterError, match="2 nodes"):
         providers.up(nodes=3)
-    assert providers.problems(ground.cluster) == []
+    assert providers.problems(installation.cluster) == []

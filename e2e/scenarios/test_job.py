@@ -6,19 +6,19 @@ import pytest
 
 from e2e.api import core_path, jobs_path
 from e2e.jobs import termination
-from e2e.scenarios.fixtures import Place, Record, training, until
+from e2e.scenarios.fixtures import JobNamespace, Record, wait_for_step, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 
-def test_job_runs_to_succeeded(place: Place, record_property: Record) -> None:
+def test_job_runs_to_succeeded(job_namespace: JobNamespace, record_property: Record) -> None:
     began = time.monotonic()
-    job, variation = place.run(epochs=5)
-    with place.watch(job) as watcher:
-        training(watcher, 2)
+    job, variation = job_namespace.run(epochs=5)
+    with job_namespace.monitor(job) as monitor:
+        wait_for_step(monitor, 2)
         record_property("first_step_seconds", round(time.monotonic() - began, 2))
-        nodes = {pod["spec"]["nodeName"] for pod in watcher.world.pods}
-        until(lambda: job.status().get("workers") == "2/2", 20, "status.workers 2/2 while both train")
+        nodes = {pod["spec"]["nodeName"] for pod in monitor.state.pods}
+        wait_until(lambda: job.status().get("workers") == "2/2", 20, "status.workers 2/2 while both train")
     status = job.succeeded(90)
 
     assert len(nodes) == 2
@@ -28,20 +28,20 @@ def test_job_runs_to_succeeded(place: Place, record_property: Record) -> None:
     assert status["progress"]["metrics"]["val_accuracy"] >= 0.95
     first = next(pod for pod in job.pods() if pod["metadata"]["name"] == "digits-worker-0")
     assert termination(first)["class"] == "done"
-    assert place.checkpoints is None or (place.checkpoints / "done.json").exists()
+    assert job_namespace.checkpoints is None or (job_namespace.checkpoints / "done.json").exists()
 
 
-def test_deleted_job_leaves_nothing(place: Place) -> None:
-    """Deleted in mid-training: pods and service go with it, the claim stays."""
-    job, _ = place.run(name="deleted", epochs=60)
-    with place.watch(job) as watcher:
-        training(watcher, 2, step=20)
+def test_deleted_job_leaves_nothing(job_namespace: JobNamespace) -> None:
+    """Delete a job during training: pods and service go with it, the claim stays."""
+    job, _ = job_namespace.run(name="deleted", epochs=60)
+    with job_namespace.monitor(job) as monitor:
+        wait_for_step(monitor, 2, step=20)
     job.delete()
 
     selector = "dtj.dev/job-name=deleted"
-    api, namespace = place.ground.api, place.namespace
-    until(lambda: api.find(jobs_path(namespace, "deleted")) is None, 30, "the job gone")
-    until(
+    api, namespace = job_namespace.installation.api, job_namespace.name
+    wait_until(lambda: api.find(jobs_path(namespace, "deleted")) is None, 30, "the job gone")
+    wait_until(
         lambda: (
             not api.items(core_path(namespace, "pods"), labelSelector=selector)
             and not api.items(core_path(namespace, "services"), labelSelector=selector)

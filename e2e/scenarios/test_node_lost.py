@@ -1,4 +1,4 @@
-"""A node that falls silent: its pods are given up and replaced elsewhere, and it finds out when it comes back."""
+"""A node that is disconnected: its pods are given up and replaced on other nodes."""
 
 import time
 from typing import Any
@@ -6,22 +6,24 @@ from typing import Any
 import pytest
 
 from e2e.cluster.interface import NodeFaults
-from e2e.scenarios.fixtures import Place, Record, until
+from e2e.scenarios.fixtures import JobNamespace, Record, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 LOSS_SECONDS = 15
 MORE_SECONDS = 6
-"""So much longer it may take until all run again."""
+"""Additional seconds that it may take until all run again."""
 
 
-def test_a_pod_is_lost_with_its_node_and_replaced_on_another(place: Place, record_property: Record) -> None:
-    cluster = place.ground.cluster
+def test_a_pod_is_lost_with_its_node_and_replaced_on_another(
+    job_namespace: JobNamespace, record_property: Record
+) -> None:
+    cluster = job_namespace.installation.cluster
     if not isinstance(cluster, NodeFaults):
         pytest.skip("the nodes of this provider cannot be cut off")
-    job = place.small("cut-off", workers=2, failurePolicy={"nodeLossSeconds": LOSS_SECONDS})
+    job = job_namespace.small("cut-off", workers=2, failurePolicy={"nodeLossSeconds": LOSS_SECONDS})
     job.wait("Running", lambda status: status.get("phase") == "Running", 60)
-    home = {pod["spec"]["nodeName"] for pod in place.ground.operator_pods()}
+    home = {pod["spec"]["nodeName"] for pod in job_namespace.installation.operator_pods()}
     lost = next(pod for pod in job.pods() if pod["spec"]["nodeName"] not in home)
     name, node = lost["metadata"]["name"], lost["spec"]["nodeName"]
 
@@ -32,7 +34,7 @@ def test_a_pod_is_lost_with_its_node_and_replaced_on_another(place: Place, recor
         seconds = time.monotonic() - cut
     finally:
         cluster.mend_node(node)
-        until(lambda: ready(place, node), 60, f"{node} back")
+        wait_until(lambda: ready(job_namespace, node), 60, f"{node} back")
     record_property("running_again_seconds", round(seconds, 2))
 
     incident = status["lastIncident"]
@@ -49,6 +51,6 @@ def recovered(status: dict[str, Any]) -> bool:
     return bool(status["phase"] == "Running" and status.get("lastIncident", {}).get("recoveredAt"))
 
 
-def ready(place: Place, node: str) -> bool:
-    conditions = place.ground.api.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
+def ready(job_namespace: JobNamespace, node: str) -> bool:
+    conditions = job_namespace.installation.api.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
     return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)

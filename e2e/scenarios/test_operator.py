@@ -1,4 +1,4 @@
-"""The operator out of the way: deleted in mid-job, and without rights it does not need."""
+"""The operator deleted while a job trains, and its rights."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from e2e import chart
 from e2e.api import core_path
-from e2e.scenarios.fixtures import Ground, Place, training
+from e2e.scenarios.fixtures import Installation, JobNamespace, wait_for_step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -18,24 +18,24 @@ def restarts(pods: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-def test_operator_pod_deleted_training_goes_on(place: Place) -> None:
-    job, variation = place.run(epochs=4)
-    with place.watch(job) as watcher:
-        training(watcher, 2, step=100)
+def test_operator_pod_deleted_training_goes_on(job_namespace: JobNamespace) -> None:
+    job, variation = job_namespace.run(epochs=4)
+    with job_namespace.monitor(job) as monitor:
+        wait_for_step(monitor, 2, step=100)
         before = restarts(job.pods())
-        operators = place.ground.operator_pods()
+        operators = job_namespace.installation.operator_pods()
         for pod in operators:
-            place.ground.api.delete(core_path(chart.NAMESPACE, "pods", pod["metadata"]["name"]))
-        seen = len(watcher.samples)
+            job_namespace.installation.api.delete(core_path(chart.NAMESPACE, "pods", pod["metadata"]["name"]))
+        seen = len(monitor.samples)
         status = job.succeeded(120)
-        during = watcher.samples[seen:]
+        during = monitor.samples[seen:]
 
     assert {sample.restarts for sample in during} == {0}
     assert restarts(job.pods()) == before
     assert status["progress"]["step"] == variation.expected_steps
     assert status["restarts"]["total"] == 0
     gone = {pod["metadata"]["uid"] for pod in operators}
-    assert gone.isdisjoint(pod["metadata"]["uid"] for pod in place.ground.operator_pods())
+    assert gone.isdisjoint(pod["metadata"]["uid"] for pod in job_namespace.installation.operator_pods())
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,25 @@ def test_operator_pod_deleted_training_goes_on(place: Place) -> None:
         ("*", "*"),
     ],
 )
-def test_operator_may_not(ground: Ground, verb: str, resource: str) -> None:
-    assert not may(ground, verb, resource)
+def test_operator_may_not(installation: Installation, verb: str, resource: str) -> None:
+    assert not may(installation, verb, resource)
 
 
 @pytest.mark.parametrize(
     ("verb", "resource"),
     [("create", "pods"), ("create", "services"), ("patch", "distributedtrainingjobs/status.dtj.dev")],
 )
-def test_operator_may(ground: Ground, verb: str, resource: str) -> None:
-    assert may(ground, verb, resource)
+def test_operator_may(installation: Installation, verb: str, resource: str) -> None:
+    assert may(installation, verb, resource)
 
 
-def may(ground: Ground, verb: str, resource: str) -> bool:
-    """What the API server says about the operator's own ServiceAccount, in every namespace."""
-    account = ground.operator_pods()[0]["spec"]["serviceAccountName"]
+def may(installation: Installation, verb: str, resource: str) -> bool:
+    """Ask the API server what the operator's ServiceAccount may do, in every namespace."""
+    account = installation.operator_pods()[0]["spec"]["serviceAccountName"]
     name, _, group = resource.partition(".")
     kind, _, subresource = name.partition("/")
     asked = {"verb": verb, "resource": kind, "subresource": subresource, "group": group}
-    review = ground.api.post(
+    review = installation.api.post(
         "/apis/authorization.k8s.io/v1/subjectaccessreviews",
         {
             "apiVersion": "authorization.k8s.io/v1",

@@ -1,25 +1,27 @@
-"""Worker pods deleted by hand in mid-training."""
+"""Worker pods deleted during training."""
 
 import pytest
 
-from e2e.scenarios.fixtures import Place, Record, delete, time_recovery, training, training_on
+from e2e.scenarios.fixtures import JobNamespace, Record, delete, time_recovery, wait_for_more_steps, wait_for_step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
 
-def test_worker_pod_deleted_is_replaced_and_all_train_again(place: Place, record_property: Record) -> None:
-    job, variation = place.run(epochs=6)
+def test_worker_pod_deleted_is_replaced_and_all_train_again(
+    job_namespace: JobNamespace, record_property: Record
+) -> None:
+    job, variation = job_namespace.run(epochs=6)
     seconds, leaving = [], []
-    with place.watch(job) as watcher:
-        training(watcher, 2, step=100)
+    with job_namespace.monitor(job) as monitor:
+        wait_for_step(monitor, 2, step=100)
         for index in (1, 0):
-            before = watcher.look().pods[index]
-            back = time_recovery(watcher, delete(place.ground, before))
+            before = monitor.refresh().pods[index]
+            back = time_recovery(monitor, delete(job_namespace.installation, before))
             seconds.append(round(back.all_train, 3))
             leaving.append(round(back.leaving, 3))  # the grace that was used for saving
-            after = watcher.look().pods[index]
+            after = monitor.refresh().pods[index]
             assert after["metadata"]["uid"] != before["metadata"]["uid"]
-            training_on(watcher, 2, steps=50)
+            wait_for_more_steps(monitor, 2, steps=50)
     record_property("recovery_seconds", seconds)
     record_property("leaving_seconds", leaving)
     status = job.succeeded(120)

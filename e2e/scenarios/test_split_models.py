@@ -11,9 +11,9 @@ import pytest
 
 from e2e.api import core_path
 from e2e.cluster import NodeFaults
-from e2e.jobs import Job, crowded, manifest
+from e2e.jobs import Job, manifest, shrink
 from e2e.kill import kill_training
-from e2e.scenarios.fixtures import Place, until
+from e2e.scenarios.fixtures import JobNamespace, wait_until
 from e2e.stores.criteo import LINES, write_log
 from e2e.stores.hdfs import Hdfs, beside, hdfs
 from e2e.trainers import Trainer
@@ -29,40 +29,44 @@ CLICKS = "webhdfs://namenode:9870/clicks"
 MESH = re.compile(r"^loss (\S+) before, (\S+) after 60 steps; a device has \(8, 16\) of \(8, 32\)$", re.MULTILINE)
 
 
-def start(place: Place, body: dict[str, Any], *arguments: str) -> Job:
-    """Under the name that the manifest has: pods of the job keep away from one another by it."""
+def start(job_namespace: JobNamespace, body: dict[str, Any], *arguments: str) -> Job:
+    """Create the job under its manifest's name, which its anti-affinity refers to."""
     name = body["metadata"]["name"]
-    place.ground.cluster.shared_volume(place.namespace, name)
-    return Job.create(place.ground.api, place.namespace, crowded(body, name, place.ground.trainer_image, *arguments))
+    job_namespace.installation.cluster.shared_volume(job_namespace.name, name)
+    return Job.create(
+        job_namespace.installation.api,
+        job_namespace.name,
+        shrink(body, name, job_namespace.installation.trainer_image, *arguments),
+    )
 
 
 @pytest.fixture(scope="module")
-def jobs(place: Place) -> Iterator[dict[str, Job]]:
-    """By what is split: `layers`, `stages`, and `table` where the cluster has room for an HDFS that its pods reach."""
+def jobs(job_namespace: JobNamespace) -> Iterator[dict[str, Job]]:
+    """Start the jobs, by what is split: `layers`, `stages`, and `table` where the cluster's pods can reach an HDFS."""
     made = {
-        "layers": start(place, both_pods_to_the_end(manifest("hybrid-dtensor.yaml")), "--steps=60"),
-        "stages": start(place, manifest("pipeline-parallel.yaml"), "--epochs=3"),
+        "layers": start(job_namespace, both_pods_to_the_end(manifest("hybrid-dtensor.yaml")), "--steps=60"),
+        "stages": start(job_namespace, manifest("pipeline-parallel.yaml"), "--epochs=3"),
     }
-    cluster = place.ground.cluster
-    logs = cluster.shared_volume(place.namespace, "logs")
+    cluster = job_namespace.installation.cluster
+    logs = cluster.shared_volume(job_namespace.name, "logs")
     with ExitStack() as stack:
         if isinstance(cluster, NodeFaults) and logs is not None:
             write_log(logs / "train.txt")
-            name_it(place, stack.enter_context(hdfs(beside(cluster.name))))
-            convert(place)
-            made["table"] = start(place, clicks(), f"--epochs={EPOCHS}", "--batch=100", "--rate=0.2")
+            name_it(job_namespace, stack.enter_context(hdfs(beside(cluster.name))))
+            convert(job_namespace)
+            made["table"] = start(job_namespace, clicks(), f"--epochs={EPOCHS}", "--batch=100", "--rate=0.2")
         yield made
 
 
 def both_pods_to_the_end(body: dict[str, Any]) -> dict[str, Any]:
-    """The job where no pod is stopped because the first one is done."""
+    """Change the job so that no pod is stopped because the first one is done."""
     body["spec"]["successPolicy"] = {"type": "AllWorkers"}
     return body
 
 
-def name_it(place: Place, store: Hdfs) -> None:
-    """A service `namenode` in front of what is no pod."""
-    api, namespace = place.ground.api, place.namespace
+def name_it(job_namespace: JobNamespace, store: Hdfs) -> None:
+    """Create a service `namenode` for an address that is not a pod's."""
+    api, namespace = job_namespace.installation.api, job_namespace.name
     port = {"name": "http", "port": store.http}
     api.post(core_path(namespace, "services"), {
         "metadata": {"name": "namenode"}, "spec": {"clusterIP": "None", "ports": [port]},
@@ -73,15 +77,15 @@ def name_it(place: Place, store: Hdfs) -> None:
     })  # fmt: skip
 
 
-def convert(place: Place) -> None:
-    """The log on the claim `logs` → Parquet on HDFS, in a pod of the trainer's image."""
-    api, pods = place.ground.api, core_path(place.namespace, "pods")
+def convert(job_namespace: JobNamespace) -> None:
+    """Convert the log on the claim `logs` to Parquet on HDFS, in a pod of the trainer's image."""
+    api, pods = job_namespace.installation.api, core_path(job_namespace.name, "pods")
     api.post(pods, {
         "metadata": {"name": "convert"},
         "spec": {
             "restartPolicy": "Never",
             "containers": [{
-                "name": "convert", "image": place.ground.trainer_image, "imagePullPolicy": "IfNotPresent",
+                "name": "convert", "image": job_namespace.installation.trainer_image, "imagePullPolicy": "IfNotPresent",
                 "command": ["python", "examples/ctr.py", BUCKETS, "convert", "/logs/train.txt", CLICKS],
                 "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
             }],
@@ -92,12 +96,12 @@ def convert(place: Place) -> None:
     def phase() -> str:
         return str(api.get(f"{pods}/convert")["status"].get("phase"))
 
-    until(lambda: phase() in {"Succeeded", "Failed"}, 120, "the log converted")
+    wait_until(lambda: phase() in {"Succeeded", "Failed"}, 120, "the log converted")
     assert phase() == "Succeeded", api.text(f"{pods}/convert/log")
 
 
 def clicks() -> dict[str, Any]:
-    """The click example with a small table and many checkpoints."""
+    """Return the click example with a small table and many checkpoints."""
     body = manifest("ctr-parameter-server.yaml")
     body["spec"]["strategy"]["variablePartitioner"]["minShardBytes"] = 1024
     body["spec"]["checkpoint"]["everySteps"] = EVERY_STEPS
@@ -118,38 +122,38 @@ def test_a_mesh_over_two_pods_trains(jobs: dict[str, Job]) -> None:
     job.succeeded(SECONDS)
     pods = job.pods()
     assert len({pod["spec"]["nodeName"] for pod in pods}) == len(pods) == 2
-    for slot in ("worker-0", "worker-1"):
-        log = job.log(slot)
+    for replica in ("worker-0", "worker-1"):
+        log = job.log(replica)
         said = MESH.search(log)
         assert said, log
         assert float(said[2]) < float(said[1]) / 2
 
 
 def test_clicks_are_learnt_through_the_loss_of_a_worker_and_of_a_parameter_server(
-    place: Place, jobs: dict[str, Job]
+    job_namespace: JobNamespace, jobs: dict[str, Job]
 ) -> None:
-    """A worker is back without the chief's doing; a lost ps costs the steps since the last checkpoint."""
+    """Check that a worker comes back without the chief, and a lost ps costs the steps since the last checkpoint."""
     if "table" not in jobs:
         pytest.skip("only the embedded cluster has room for an HDFS that its pods reach")
     job = jobs["table"]
 
-    until(lambda: len(job.pods()) == 5, 60, "five pods")
-    pods = {slot: job.pod(slot) for slot in ("chief-0", "worker-1", "ps-0")}
+    wait_until(lambda: len(job.pods()) == 5, 60, "five pods")
+    pods = {replica: job.pod(replica) for replica in ("chief-0", "worker-1", "ps-0")}
     trainers = {
-        slot: Trainer(job.api, job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"])
-        for slot, pod in pods.items()
+        replica: Trainer(job.api, job.namespace, pod["metadata"]["name"], pod["metadata"]["uid"])
+        for replica, pod in pods.items()
     }
 
-    def says(slot: str, key: str) -> int:
-        return int((trainers[slot].status() or {}).get(key) or 0)
+    def says(replica: str, key: str) -> int:
+        return int((trainers[replica].status() or {}).get(key) or 0)
 
-    until(lambda: says("chief-0", "step") > 0, SECONDS, "a step of the clicks")
-    kill_training(place.ground.cluster, pods["worker-1"])
-    until(lambda: says("worker-1", "restarts") == 1, 60, "worker 1 started again")
+    wait_until(lambda: says("chief-0", "step") > 0, SECONDS, "a step of the clicks")
+    kill_training(job_namespace.installation.cluster, pods["worker-1"])
+    wait_until(lambda: says("worker-1", "restarts") == 1, 60, "worker 1 started again")
     assert says("chief-0", "restarts") == 0
-    until(lambda: says("chief-0", "lastCheckpointStep") > 0, 60, "a checkpoint of the clicks")
-    kill_training(place.ground.cluster, pods["ps-0"])
-    until(lambda: says("chief-0", "restarts") > 0, 60, "the chief noticed the lost ps")
+    wait_until(lambda: says("chief-0", "lastCheckpointStep") > 0, 60, "a checkpoint of the clicks")
+    kill_training(job_namespace.installation.cluster, pods["ps-0"])
+    wait_until(lambda: says("chief-0", "restarts") > 0, 60, "the chief noticed the lost ps")
 
     status = job.succeeded(SECONDS)
     assert status["strategy"]["type"] == "ParameterServer"

@@ -1,10 +1,10 @@
-"""The operator is quiet when nothing changes."""
+"""The operator writes nothing when nothing changes."""
 
 import time
 
 import pytest
 
-from e2e.scenarios.fixtures import Place, Record, trained, training
+from e2e.scenarios.fixtures import JobNamespace, Record, lowest_step, wait_for_step
 
 pytestmark = pytest.mark.e2e
 
@@ -28,28 +28,28 @@ os.execvp("dtj-run", ["dtj-run", str(program)])
 """
 
 
-def test_steady_state_writes_nothing_but_the_lease(place: Place, record_property: Record) -> None:
-    """One job whose pods only wait, and one that makes steps: nothing is written but how far the second one is."""
-    audit = place.ground.cluster.audit
+def test_steady_state_writes_nothing_but_the_lease(job_namespace: JobNamespace, record_property: Record) -> None:
+    """Run one job whose pods only wait and one that trains: only the progress of the second one is written."""
+    audit = job_namespace.installation.cluster.audit
     if audit is None:
         pytest.skip("this provider does not show the API server's audit log")
-    still = place.idle(name="still")
-    moving = place.small("moving", MOVE)
-    with place.watch(moving) as watcher:
-        training(watcher, 1, step=20)
+    still = job_namespace.idle(name="still")
+    moving = job_namespace.small("moving", MOVE)
+    with job_namespace.monitor(moving) as monitor:
+        wait_for_step(monitor, 1, step=20)
         for job in (moving, still):
             job.wait("Running", lambda status: status.get("phase") == "Running", 30)
         time.sleep(5)
-        mark, step = audit.mark(), trained(watcher, 1)
+        mark, step = audit.mark(), lowest_step(monitor, 1)
         time.sleep(QUIET_SECONDS)
         writes = [request for request in audit.since(mark, user_agent=AGENT) if request.writes]
-        assert trained(watcher, 1) > step
+        assert lowest_step(monitor, 1) > step
     moving.delete()
     still.delete()
 
     leases = [write for write in writes if write.resource == "leases"]
     ours = [f"{write.verb} {write.resource}/{write.subresource} {write.name}" for write in writes
-            if write.namespace == place.namespace]  # fmt: skip
+            if write.namespace == job_namespace.name]  # fmt: skip
     record_property("lease_writes", len(leases))
     record_property("progress_writes", len(ours))
     assert set(ours) <= {"patch distributedtrainingjobs/status moving"}

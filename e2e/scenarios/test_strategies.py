@@ -1,6 +1,6 @@
-"""Every strategy's example as a job on the cluster, from the manifest to Succeeded, having learnt to read digits.
+"""The example of every strategy as a job on the cluster, from the manifest to Succeeded and a good accuracy.
 
-MultiWorkerMirrored is in test_job.py. The jobs are made at once and share the nodes.
+MultiWorkerMirrored is in test_job.py. All jobs run at the same time and share the nodes.
 """
 
 import json
@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from e2e.jobs import Job, crowded, manifest, termination
-from e2e.scenarios.fixtures import Place, until
+from e2e.jobs import Job, manifest, shrink, termination
+from e2e.scenarios.fixtures import JobNamespace, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -37,22 +37,22 @@ class Running:
 
 
 @pytest.fixture(scope="module")
-def jobs(place: Place) -> dict[str, Running]:
-    trained = {file: start(place, file, manifest(file), *SHORT) for file in TRAINED}
-    plain = start(place, "tutorial.yaml", manifest("tutorial.yaml"), *SHORT)
-    refused = start(place, "digits-tpu.yaml", without_tpu_node(manifest("digits-tpu.yaml")))
+def jobs(job_namespace: JobNamespace) -> dict[str, Running]:
+    trained = {file: start(job_namespace, file, manifest(file), *SHORT) for file in TRAINED}
+    plain = start(job_namespace, "tutorial.yaml", manifest("tutorial.yaml"), *SHORT)
+    refused = start(job_namespace, "digits-tpu.yaml", without_tpu_node(manifest("digits-tpu.yaml")))
     return {**trained, "tutorial.yaml": plain, "digits-tpu.yaml": refused}
 
 
-def start(place: Place, file: str, body: dict[str, Any], *arguments: str) -> Running:
+def start(job_namespace: JobNamespace, file: str, body: dict[str, Any], *arguments: str) -> Running:
     name = file.removesuffix(".yaml")
-    checkpoints = place.ground.cluster.shared_volume(place.namespace, name)
-    varied = crowded(body, name, place.ground.trainer_image, *arguments)
-    return Running(Job.create(place.ground.api, place.namespace, varied), checkpoints)
+    checkpoints = job_namespace.installation.cluster.shared_volume(job_namespace.name, name)
+    varied = shrink(body, name, job_namespace.installation.trainer_image, *arguments)
+    return Running(Job.create(job_namespace.installation.api, job_namespace.name, varied), checkpoints)
 
 
 def without_tpu_node(body: dict[str, Any]) -> dict[str, Any]:
-    """The TPU job where a scheduler finds a node for it, which then has no TPU."""
+    """Change the TPU job so that it is scheduled to a node without a TPU."""
     pod = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
     del pod["nodeSelector"]
     del pod["containers"][0]["resources"]["limits"]["google.com/tpu"]
@@ -60,9 +60,11 @@ def without_tpu_node(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
-def test_the_first_job_of_the_tutorial_needs_no_volume(place: Place) -> None:
+def test_the_first_job_of_the_tutorial_needs_no_volume(job_namespace: JobNamespace) -> None:
     job = Job.create(
-        place.ground.api, place.namespace, crowded(manifest("hello.yaml"), "hello", place.ground.trainer_image)
+        job_namespace.installation.api,
+        job_namespace.name,
+        shrink(manifest("hello.yaml"), "hello", job_namespace.installation.trainer_image),
     )
     status = job.succeeded(SECONDS)
     assert (status["strategy"]["type"], status["progress"]["step"]) == ("OneDevice", 200)
@@ -83,7 +85,7 @@ def test_example_learns_to_read_digits(file: str, jobs: dict[str, Running]) -> N
 def test_parameter_servers_and_their_workers_are_stopped_when_the_chief_is_done(jobs: dict[str, Running]) -> None:
     running = jobs["digits-parameter-server.yaml"]
     running.job.succeeded(SECONDS)
-    until(lambda: len(running.job.pods()) == 1, 30, "only the chief's pod left")
+    wait_until(lambda: len(running.job.pods()) == 1, 30, "only the chief's pod left")
     assert termination(running.job.pod("chief-0"))["class"] == "done"
     assert "dtj: strategy ParameterServer (as the job says), 2 workers and 1 ps, asynchronous" in running.job.log(
         "chief-0"
@@ -93,7 +95,7 @@ def test_parameter_servers_and_their_workers_are_stopped_when_the_chief_is_done(
 def test_evaluator_evaluates_the_last_checkpoint_and_ends_by_itself(jobs: dict[str, Running]) -> None:
     running = jobs["digits-evaluator.yaml"]
     wanted = running.job.succeeded(SECONDS)["progress"]["metrics"]["val_accuracy"]
-    until(lambda: termination(running.job.pod("evaluator-0")), 60, "the evaluator ended")
+    wait_until(lambda: termination(running.job.pod("evaluator-0")), 60, "the evaluator ended")
     told = termination(running.job.pod("evaluator-0"))
     assert (told["class"], told["step"]) == ("done", STEPS)
     assert told["metrics"]["val_accuracy"] == pytest.approx(wanted, abs=1e-6)

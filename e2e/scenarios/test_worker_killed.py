@@ -1,4 +1,4 @@
-"""`kill -9` of training processes, the leader's and another's in turn, in one running job."""
+"""`kill -9` of training processes, alternating between the leader's and another's, in one running job."""
 
 import statistics
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 from e2e.jobs import Job, Variation, manifest
 from e2e.recovery import Recovery
-from e2e.scenarios.fixtures import Place, Record, kill, standbys_ready, time_recovery, training
+from e2e.scenarios.fixtures import JobNamespace, Record, kill, time_recovery, wait_for_standbys, wait_for_step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]
 
@@ -24,22 +24,22 @@ class Killed:
     variation: Variation
     recoveries: list[Recovery] = field(default_factory=list)
     prepared: list[float] = field(default_factory=list)
-    """Seconds from training again until all had a standby again."""
+    """Seconds from the end of each recovery until all had a standby again."""
     status: dict[str, Any] = field(default_factory=dict)
 
 
 @pytest.fixture(scope="module")
-def killed(place: Place) -> Iterator[Killed]:
-    job, variation = place.run(epochs=14)
-    story = Killed(job, variation)
-    with place.watch(job) as watcher:
-        training(watcher, 2, step=60)
+def killed(job_namespace: JobNamespace) -> Iterator[Killed]:
+    job, variation = job_namespace.run(epochs=14)
+    run = Killed(job, variation)
+    with job_namespace.monitor(job) as monitor:
+        wait_for_step(monitor, 2, step=60)
         for number in range(KILLS):
-            story.prepared.append(standbys_ready(watcher, 2))
-            victim = watcher.look().pods[(number + 1) % 2]
-            story.recoveries.append(time_recovery(watcher, kill(place.ground, victim)))
-    story.status = job.succeeded(150)
-    yield story
+            run.prepared.append(wait_for_standbys(monitor, 2))
+            victim = monitor.refresh().pods[(number + 1) % 2]
+            run.recoveries.append(time_recovery(monitor, kill(job_namespace.installation, victim)))
+    run.status = job.succeeded(150)
+    yield run
     job.delete()
 
 
@@ -48,9 +48,8 @@ def test_worker_killed_all_train_again_sooner_than_any_new_pod_could(killed: Kil
     record_property("recovery_seconds", seconds)
     record_property("recovery_median_seconds", round(statistics.median(seconds), 3))
     record_property("standby_seconds", [round(taken, 1) for taken in killed.prepared[1:]])
-    assert max(seconds) < 6.0, (
-        seconds
-    )  # the figures are for bench/ and build/results; this only tells a way back from a detour
+    # The figures are recorded for bench/ and build/results; this only finds a recovery that took another path.
+    assert max(seconds) < 6.0, seconds
 
 
 def test_lost_work_is_at_most_the_checkpoint_interval(killed: Killed, record_property: Record) -> None:
@@ -65,6 +64,6 @@ def test_step_count_is_exact_after_kills(killed: Killed) -> None:
 
 
 def test_kills_are_healed_inside_the_pods(killed: Killed) -> None:
-    """No pod was replaced and nothing was charged: the operator had nothing to do."""
+    """Check that no pod was replaced and nothing was charged: the operator had nothing to do."""
     assert killed.status["restarts"]["total"] == 0
     assert {pod["metadata"]["labels"]["dtj.dev/attempt"] for pod in killed.job.pods()} == {"0"}

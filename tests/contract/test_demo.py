@@ -59,12 +59,12 @@ def test_what_a_demo_makes_has_its_label_and_the_next_one_makes_it_anew(
     cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch
 ):
     claim = in_namespace("demo", monkeypatch)
-    demo_steps.prepare_among_others(cluster, api, IMAGE)
+    demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
     made = api.get(claim)
     job = demo_steps.start(api, Variation("team/dtj-trainer:1"))
     for each in (api.get(f"{NAMESPACES}/demo"), made, job.read()):
-        assert demo_steps.OURS.items() <= each["metadata"]["labels"].items()
-    demo_steps.prepare_among_others(cluster, api, IMAGE)
+        assert demo_steps.LABELS.items() <= each["metadata"]["labels"].items()
+    demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
     assert api.get(claim)["metadata"]["uid"] != made["metadata"]["uid"]
     assert api.find(jobs_path("demo", "digits")) is None
 
@@ -74,7 +74,7 @@ def test_an_operator_that_is_there_is_used_as_it_is(
 ):
     in_namespace("beside", monkeypatch)
     before = helm(cluster, "get", "all", chart.RELEASE)
-    demo_steps.prepare_among_others(cluster, api, IMAGE)
+    demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
     assert helm(cluster, "get", "all", chart.RELEASE) == before
     assert f"used as it is, not {IMAGE}" in capsys.readouterr().err
 
@@ -87,13 +87,13 @@ def test_an_operator_that_does_not_work_in_the_demos_namespace_is_named(
     api.post(NAMESPACES, {"metadata": {"name": "team-a"}})
     install(cluster, watchNamespaces=["team-a"], crds={"install": False})
     with pytest.raises(Failure, match="works in team-a alone"):
-        demo_steps.prepare_among_others(cluster, api, IMAGE)
+        demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
     assert api.find(f"{NAMESPACES}/unwatched") is None
 
 
 def test_an_operator_whose_installation_failed_is_named():
     with pytest.raises(Failure, match=r"is failed, not deployed: .*`helm uninstall dtj-operator -n dtj-system`"):
-        demo_steps.demand_serving({"info": {"status": "failed"}})
+        demo_steps.check_release({"info": {"status": "failed"}})
 
 
 @pytest.mark.parametrize("kind", ["namespace", "claim", "job"])
@@ -102,7 +102,7 @@ def test_what_no_demo_made_is_refused_before_anything_is_changed(
 ):
     space = f"theirs-{kind}"
     claim = in_namespace(space, monkeypatch)
-    api.post(NAMESPACES, {"metadata": {"name": space, "labels": {} if kind == "namespace" else demo_steps.OURS}})
+    api.post(NAMESPACES, {"metadata": {"name": space, "labels": {} if kind == "namespace" else demo_steps.LABELS}})
     if kind == "claim":
         api.post(core_path(space, "persistentvolumeclaims"), volumes.claim(space, "checkpoints", storage_class=""))
     if kind == "job":
@@ -110,5 +110,5 @@ def test_what_no_demo_made_is_refused_before_anything_is_changed(
     paths = (f"{NAMESPACES}/{space}", claim, jobs_path(space, "digits"))
     before = [api.find(path) for path in paths]
     with pytest.raises(Failure, match=rf"The {kind} .* was not made by a demo"):
-        demo_steps.prepare_among_others(cluster, api, IMAGE)
+        demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
     assert [api.find(path) for path in paths] == before

@@ -21,7 +21,6 @@ WORDS = {form for word in REPLACED.split() for form in (word, word.title())}
 PENDING: dict[str, set[str]] = {
     "e2e": {
         "Child",
-        "Place",
     },
     "operator": {
         "Draft",
