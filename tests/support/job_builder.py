@@ -24,7 +24,7 @@ from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.cache.transforms import view_pod, view_service
 from dtj_operator.reconcile.decide import decide
-from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused
 from dtj_operator.reconcile.state.plan import (
     Action,
     CreatePod,
@@ -193,7 +193,7 @@ class JobBuilder:
     now: datetime = NOW
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     service: dict[str, Any] | None = None
-    troubles: list[Trouble] = field(default_factory=list)
+    blocked_writes: list[BlockedWrite] = field(default_factory=list)
     lost_nodes: set[str] = field(default_factory=set)
     events: list[Event] = field(default_factory=list)
     writes: int = 0
@@ -218,7 +218,7 @@ class JobBuilder:
             job=self.job,
             pods=tuple(view_pod(pod) for pod in self.pods.values()),
             service=view_service(self.service) if self.service else None,
-            troubles=tuple(self.troubles),
+            blocked_writes=tuple(self.blocked_writes),
             nodes={name: Node(name, lost=True) for name in self.lost_nodes},
         )
 
@@ -269,12 +269,12 @@ class JobBuilder:
         name = f"{self.raw['metadata']['name']}-{role}-{index}"
         return str(self.pods[name]["spec"].get("nodeName", ""))
 
-    def refuse(self, kind: TroubleKind, target: str, message: str = "refused") -> Self:
+    def refuse(self, kind: BlockedReason, target: str, message: str = "refused") -> Self:
         """The API server refuses to create that object."""
-        before = next((trouble for trouble in self.troubles if trouble.target == target), None)
+        before = next((blocked for blocked in self.blocked_writes if blocked.target == target), None)
         generation = self.raw["metadata"]["generation"]
-        self.troubles = [trouble for trouble in self.troubles if trouble is not before]
-        self.troubles.append(refused(kind, target, message, generation=generation, now=self.now, before=before))
+        self.blocked_writes = [blocked for blocked in self.blocked_writes if blocked is not before]
+        self.blocked_writes.append(refused(kind, target, message, generation=generation, now=self.now, before=before))
         return self
 
     def later(self, seconds: float) -> Self:

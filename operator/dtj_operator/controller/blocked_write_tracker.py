@@ -1,14 +1,14 @@
 """Refused writes of all jobs, remembered until they succeed.
 
 In memory only: after a restart the first try says the same again. When one is tried again is
-decided in `domain.troubles`.
+decided in `reconcile.state.blocked_writes`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused, too_early
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused, too_early
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -18,58 +18,58 @@ if TYPE_CHECKING:
     from dtj_operator.kube.errors import Refused
 
 
-def classify(refusal: Refused) -> TroubleKind:
-    """The kind of trouble that a refused creation is."""
+def classify(refusal: Refused) -> BlockedReason:
+    """The reason for which a creation was refused."""
     if refusal.invalid:
-        return TroubleKind.INVALID
+        return BlockedReason.INVALID
     if refusal.namespace_terminating:
-        return TroubleKind.NAMESPACE_TERMINATING
+        return BlockedReason.NAMESPACE_TERMINATING
     if refusal.quota:
-        return TroubleKind.QUOTA_EXCEEDED
-    return TroubleKind.POD_REFUSED
+        return BlockedReason.QUOTA_EXCEEDED
+    return BlockedReason.POD_REFUSED
 
 
 class Ledger:
-    """The troubles of all jobs."""
+    """The blocked writes of all jobs."""
 
     def __init__(self) -> None:
-        self._troubles: dict[Key, tuple[str, dict[str, Trouble]]] = {}
+        self._blocked_writes: dict[Key, tuple[str, dict[str, BlockedWrite]]] = {}
         """By job, and only for the job of that UID: the next one of its name inherits nothing."""
 
-    def of(self, key: Key, uid: str) -> tuple[Trouble, ...]:
+    def of(self, key: Key, uid: str) -> tuple[BlockedWrite, ...]:
         """For the snapshot, in order of their targets' names."""
-        job, troubles = self._troubles.get(key, ("", {}))
-        return tuple(troubles[target] for target in sorted(troubles)) if job == uid else ()
+        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
+        return tuple(blocked_writes[target] for target in sorted(blocked_writes)) if job == uid else ()
 
     def note(
-        self, key: Key, uid: str, kind: TroubleKind, target: str, message: str, generation: int, now: datetime
+        self, key: Key, uid: str, kind: BlockedReason, target: str, message: str, generation: int, now: datetime
     ) -> bool:
         """A write was refused. Returns whether that is news to people (another kind or another message)."""
-        job, troubles = self._troubles.get(key, ("", {}))
+        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
         if job != uid:
-            troubles = {}
-            self._troubles[key] = uid, troubles
-        before = troubles.get(target)
-        troubles[target] = refused(kind, target, message, generation=generation, now=now, before=before)
+            blocked_writes = {}
+            self._blocked_writes[key] = uid, blocked_writes
+        before = blocked_writes.get(target)
+        blocked_writes[target] = refused(kind, target, message, generation=generation, now=now, before=before)
         return before is None or (before.kind, before.message) != (kind, message)
 
     def clear(self, key: Key, uid: str, target: str) -> bool:
-        """That write has succeeded. Returns whether there had been trouble with it."""
-        job, troubles = self._troubles.get(key, ("", {}))
-        if job != uid or target not in troubles:
+        """That write has succeeded. Returns whether it had been blocked."""
+        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
+        if job != uid or target not in blocked_writes:
             return False
-        del troubles[target]
-        if not troubles:
-            del self._troubles[key]
+        del blocked_writes[target]
+        if not blocked_writes:
+            del self._blocked_writes[key]
         return True
 
     def prune(self, key: Key, uid: str, wanted: Collection[str], now: datetime) -> bool:
         """Forget what may be tried by now and is no longer wanted. Returns whether anything was forgotten."""
-        troubles = self.of(key, uid)
+        blocked_writes = self.of(key, uid)
         over = [
-            trouble.target
-            for trouble in troubles
-            if trouble.target not in wanted and not too_early(troubles, trouble.target, trouble.generation, now)
+            blocked.target
+            for blocked in blocked_writes
+            if blocked.target not in wanted and not too_early(blocked_writes, blocked.target, blocked.generation, now)
         ]
         for target in over:
             self.clear(key, uid, target)
@@ -77,4 +77,4 @@ class Ledger:
 
     def forget(self, key: Key) -> None:
         """The job is gone."""
-        self._troubles.pop(key, None)
+        self._blocked_writes.pop(key, None)

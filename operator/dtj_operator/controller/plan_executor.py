@@ -17,7 +17,7 @@ from dtj_operator.controller.blocked_write_tracker import classify
 from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
 from dtj_operator.kube.merge_patch import difference
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind, too_early
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, too_early
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Executor:
                     self._taken(resource, key, known, key.name, _controller(found))
                     return False
             except Refused as refusal:
-                self._trouble(key, known, classify(refusal), key.name, refusal.message)
+                self._blocked(key, known, classify(refusal), key.name, refusal.message)
                 return False
         return True
 
@@ -182,7 +182,7 @@ class Executor:
         except (AlreadyExists, Unknown) as error:
             found = await self._find(resource, key.namespace, name)
             if found is None and isinstance(error, Unknown) and error.webhook:
-                self._trouble(key, known, TroubleKind.POD_REFUSED, name, error.message)
+                self._blocked(key, known, BlockedReason.POD_REFUSED, name, error.message)
                 return False
             if found is None:
                 msg = f"{resource.plural} {name}: {error.message}"
@@ -193,7 +193,7 @@ class Executor:
                 self._metrics.pod_created()
             return ours
         except Refused as refusal:
-            self._trouble(key, known, classify(refusal), name, refusal.message)
+            self._blocked(key, known, classify(refusal), name, refusal.message)
             return False
         shelf.upsert(answer)
         if resource is PODS:
@@ -219,9 +219,9 @@ class Executor:
     def _taken(self, resource: Resource, key: Key, known: KnownJob, name: str, owner: dict[str, Any]) -> None:
         whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
         message = f"{resource.singular} {name} exists and belongs to {whose}: delete or rename it"
-        self._trouble(key, known, TroubleKind.NAME_TAKEN, name, message)
+        self._blocked(key, known, BlockedReason.NAME_TAKEN, name, message)
 
-    def _trouble(self, key: Key, known: KnownJob, kind: TroubleKind, target: str, message: str) -> None:
+    def _blocked(self, key: Key, known: KnownJob, kind: BlockedReason, target: str, message: str) -> None:
         if self._ledger.note(key, known.uid, kind, target, message, known.generation, self._now()):
             logger.warning(
                 "creation refused", extra={"job": str(key), "target": target, "reason": str(kind), "error": message}
@@ -229,7 +229,7 @@ class Executor:
 
     def _cleared(self, key: Key, known: KnownJob, target: str) -> None:
         if self._ledger.clear(key, known.uid, target):
-            logger.info("creation succeeded after trouble", extra={"job": str(key), "target": target})
+            logger.info("creation succeeded after refusals", extra={"job": str(key), "target": target})
 
     async def _delete(self, key: Key, action: DeletePod | DeleteService | DeleteJob) -> bool:
         resource: Resource

@@ -159,16 +159,16 @@ class Reconciler:
             job=job,
             pods=pods,
             service=self._store.service(key),
-            troubles=self._ledger.of(key, job.uid),
+            blocked_writes=self._ledger.of(key, job.uid),
             nodes=nodes,
             progress=self._progress(key, job.uid),
             made=self._executor.made(key, job.uid),
         )
         plan = decide(snapshot, now)
-        if snapshot.troubles:
+        if snapshot.blocked_writes:
             wanted = {_target(key, action) for action in plan.actions if isinstance(action, (CreatePod, CreateService))}
             if self._ledger.prune(key, job.uid, wanted, now):
-                plan = decide(replace(snapshot, troubles=self._ledger.of(key, job.uid)), now)
+                plan = decide(replace(snapshot, blocked_writes=self._ledger.of(key, job.uid)), now)
         return plan, node_check
 
     def _hold(self, key: Key) -> float:

@@ -7,7 +7,7 @@ import pytest
 from dtj_operator.cache.namespaced_name import Key
 from dtj_operator.controller.blocked_write_tracker import Ledger, classify
 from dtj_operator.kube.errors import Refused, from_answer
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 
 KEY = Key("default", "train")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -20,14 +20,14 @@ def after(seconds: float) -> datetime:
 @pytest.mark.parametrize(
     ("code", "body", "kind"),
     [
-        (422, {"message": "spec.containers: Required value"}, TroubleKind.INVALID),
-        (400, {"message": "strict decoding error"}, TroubleKind.INVALID),
-        (403, {"message": 'pods "x" is forbidden: exceeded quota: q'}, TroubleKind.QUOTA_EXCEEDED),
-        (403, {"message": "violates PodSecurity"}, TroubleKind.POD_REFUSED),
+        (422, {"message": "spec.containers: Required value"}, BlockedReason.INVALID),
+        (400, {"message": "strict decoding error"}, BlockedReason.INVALID),
+        (403, {"message": 'pods "x" is forbidden: exceeded quota: q'}, BlockedReason.QUOTA_EXCEEDED),
+        (403, {"message": "violates PodSecurity"}, BlockedReason.POD_REFUSED),
         (
             403,
             {"message": "unable to create new content", "details": {"causes": [{"reason": "NamespaceTerminating"}]}},
-            TroubleKind.NAMESPACE_TERMINATING,
+            BlockedReason.NAMESPACE_TERMINATING,
         ),
     ],
 )
@@ -39,17 +39,17 @@ def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
 
 def test_trouble_is_kept_until_that_write_succeeds():
     ledger = Ledger()
-    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, after(5))
-    (trouble,) = ledger.of(KEY, "uid")
-    assert trouble.since == NOW
+    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, after(5))
+    (blocked,) = ledger.of(KEY, "uid")
+    assert blocked.since == NOW
     assert ledger.clear(KEY, "uid", "p")
     assert ledger.of(KEY, "uid") == ()
 
 
 def test_trouble_with_what_is_no_longer_wanted_is_forgotten_when_due():
     ledger = Ledger()
-    ledger.note(KEY, "uid", TroubleKind.INVALID, "p", "no", 1, NOW)
+    ledger.note(KEY, "uid", BlockedReason.INVALID, "p", "no", 1, NOW)
     assert not ledger.prune(KEY, "uid", set(), after(30))
     assert ledger.prune(KEY, "uid", set(), after(60))
     assert ledger.of(KEY, "uid") == ()
@@ -57,17 +57,17 @@ def test_trouble_with_what_is_no_longer_wanted_is_forgotten_when_due():
 
 def test_trouble_that_waits_for_another_one_is_not_forgotten_meanwhile():
     ledger = Ledger()
-    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, "uid", TroubleKind.QUOTA_EXCEEDED, "q", "full", 1, after(2))
+    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "q", "full", 1, after(2))
     assert not ledger.prune(KEY, "uid", set(), after(5))
     assert ledger.prune(KEY, "uid", {"q"}, after(7))
-    assert [trouble.target for trouble in ledger.of(KEY, "uid")] == ["q"]
+    assert [blocked.target for blocked in ledger.of(KEY, "uid")] == ["q"]
 
 
 def test_a_job_inherits_no_trouble_from_the_one_that_had_its_name():
     ledger = Ledger()
-    ledger.note(KEY, "former", TroubleKind.INVALID, "p", "no", 1, NOW)
+    ledger.note(KEY, "former", BlockedReason.INVALID, "p", "no", 1, NOW)
     assert ledger.of(KEY, "uid") == ()
     assert not ledger.clear(KEY, "uid", "p")
-    ledger.note(KEY, "uid", TroubleKind.INVALID, "q", "no", 1, after(1))
-    assert [trouble.target for trouble in ledger.of(KEY, "uid")] == ["q"]
+    ledger.note(KEY, "uid", BlockedReason.INVALID, "q", "no", 1, after(1))
+    assert [blocked.target for blocked in ledger.of(KEY, "uid")] == ["q"]

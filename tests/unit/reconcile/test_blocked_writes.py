@@ -6,51 +6,51 @@ from datetime import timedelta
 
 import pytest
 
-from dtj_operator.reconcile.state.blocked_writes import Trouble, TroubleKind, refused, too_early
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused, too_early
 from dtj_operator.reconcile.state.plan import CreateService
 from tests.support.job_builder import NOW, failed, job, ready
 
 
-def early(trouble: Trouble, target: str, generation: int = 1, *, after: float = 0) -> bool:
-    return too_early([trouble], target, generation, NOW + timedelta(seconds=after))
+def early(blocked: BlockedWrite, target: str, generation: int = 1, *, after: float = 0) -> bool:
+    return too_early([blocked], target, generation, NOW + timedelta(seconds=after))
 
 
 def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
     waits, now = [], NOW
-    before: Trouble | None = None
+    before: BlockedWrite | None = None
     for _ in range(6):
-        before = refused(TroubleKind.QUOTA_EXCEEDED, "p", "no", generation=1, now=now, before=before)
+        before = refused(BlockedReason.QUOTA_EXCEEDED, "p", "no", generation=1, now=now, before=before)
         waits.append((before.retry_at - now).total_seconds())
         now = before.retry_at
     assert waits == [5, 10, 20, 40, 60, 60]
     assert before is not None
     assert before.since == NOW
-    other = refused(TroubleKind.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
+    other = refused(BlockedReason.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
     assert (other.since, other.pause) == (now, timedelta(seconds=5))
 
 
 def test_a_pod_is_tried_again_soon_when_what_it_names_may_just_be_being_made():
     """`kubectl apply -f FOLDER` makes a ServiceAccount after the job that names it: 403 until then."""
-    assert not early(refused(TroubleKind.POD_REFUSED, "p", "no service account", generation=1, now=NOW), "p", after=5)
+    assert not early(refused(BlockedReason.POD_REFUSED, "p", "no service account", generation=1, now=NOW), "p", after=5)
 
 
 def test_an_invalid_template_is_tried_again_after_60_seconds_or_at_once_on_a_new_generation():
-    trouble = refused(TroubleKind.INVALID, "p", "no", generation=1, now=NOW)
-    assert early(trouble, "p", after=59)
-    assert not early(trouble, "p", after=60)
-    assert not early(trouble, "p", generation=2)
+    blocked = refused(BlockedReason.INVALID, "p", "no", generation=1, now=NOW)
+    assert early(blocked, "p", after=59)
+    assert not early(blocked, "p", after=60)
+    assert not early(blocked, "p", generation=2)
 
 
 def test_a_used_up_quota_stops_the_peers_but_a_taken_name_does_not():
-    assert early(refused(TroubleKind.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q")
-    assert not early(refused(TroubleKind.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q")
+    assert early(refused(BlockedReason.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q")
+    assert not early(refused(BlockedReason.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q")
 
 
 def test_a_second_refusal_makes_the_plan_wait_twice_as_long():
     world = job(worker=2)
     world.act()
-    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
-    world.later(5).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    world.vanish("worker", 1).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
+    world.later(5).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
     assert world.later(5).act().creates == []
     assert world.decide().plan.next_check == world.now + timedelta(seconds=5)
     assert world.later(5).act().creates == ["train-worker-1"]
@@ -59,15 +59,15 @@ def test_a_second_refusal_makes_the_plan_wait_twice_as_long():
 def test_the_plan_makes_no_peer_of_a_pod_that_the_quota_has_refused_but_one_of_a_pod_whose_name_is_taken():
     world = job(worker=2)
     world.act()
-    world.vanish("worker", 0).vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-0")
+    world.vanish("worker", 0).vanish("worker", 1).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-0")
     assert world.act().creates == []
-    world.troubles.clear()
-    assert world.refuse(TroubleKind.NAME_TAKEN, "train-worker-0").act().creates == ["train-worker-1"]
+    world.blocked_writes.clear()
+    assert world.refuse(BlockedReason.NAME_TAKEN, "train-worker-0").act().creates == ["train-worker-1"]
 
 
 @pytest.mark.parametrize("scope", ["Pod", "Job"])
-@pytest.mark.parametrize("kind", [TroubleKind.INVALID, TroubleKind.POD_REFUSED, TroubleKind.QUOTA_EXCEEDED])
-def test_an_evaluator_that_is_refused_keeps_no_lost_worker_waiting(kind: TroubleKind, scope: str):
+@pytest.mark.parametrize("kind", [BlockedReason.INVALID, BlockedReason.POD_REFUSED, BlockedReason.QUOTA_EXCEEDED])
+def test_an_evaluator_that_is_refused_keeps_no_lost_worker_waiting(kind: BlockedReason, scope: str):
     world = job(worker=2, evaluator=1).spec(failurePolicy={"restartScope": scope})
     world.act()
     world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0").settle().each(ready()).settle()
@@ -78,14 +78,14 @@ def test_an_evaluator_that_is_refused_keeps_no_lost_worker_waiting(kind: Trouble
 def test_an_evaluator_waits_while_the_quota_keeps_a_worker_out():
     world = job(worker=1, evaluator=1)
     world.act()
-    world.vanish("worker", 0).vanish("evaluator", 0).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-0")
+    world.vanish("worker", 0).vanish("evaluator", 0).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-0")
     assert world.act().creates == []
 
 
 def test_a_new_worker_that_the_quota_keeps_out_keeps_no_lost_one_waiting():
     world = job(chief=1, worker=2, ps=1).running().scale(3)
     world.act()
-    world.vanish("worker", 2).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-2").reap()
+    world.vanish("worker", 2).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-2").reap()
     world.raw["status"]["ledger"]["slots"]["worker"][1]["seen"] = ""
     world.settle().each(ready()).settle()
     world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler")).settle()
@@ -97,7 +97,7 @@ def test_of_several_lost_workers_that_the_quota_keeps_out_one_is_tried():
     world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler"))
     world.pod("worker", 2, failed(143, disruption="PreemptionByScheduler"))
     assert world.act().creates == ["train-worker-1", "train-worker-2"]
-    world.vanish("worker", 1).vanish("worker", 2).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    world.vanish("worker", 1).vanish("worker", 2).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
     assert world.act().creates == []
     assert world.later(5).act().creates == ["train-worker-1", "train-worker-2"]
 
@@ -105,6 +105,6 @@ def test_of_several_lost_workers_that_the_quota_keeps_out_one_is_tried():
 def test_a_pod_that_is_refused_keeps_no_lost_service_waiting():
     world = job(worker=1, evaluator=1).running().vanish("evaluator", 0)
     world.act()
-    world.vanish("evaluator", 0).refuse(TroubleKind.POD_REFUSED, "train-evaluator-0")
+    world.vanish("evaluator", 0).refuse(BlockedReason.POD_REFUSED, "train-evaluator-0")
     world.service = None
     assert world.act().has(CreateService)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 from dtj_operator.reconcile.state.plan import CreatePod
 from tests.support.job_builder import (
     Change,
@@ -172,9 +172,9 @@ def test_a_code_is_bare_where_the_class_beside_it_is_none_of_ours(word: str, cod
 def test_a_pod_that_could_not_be_made_before_is_of_the_attempt_at_which_it_is_made():
     world = job(worker=2)
     world.act()
-    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1").settle()
+    world.vanish("worker", 1).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1").settle()
     world.pod("worker", 0, failed(1, disruption="PreemptionByScheduler")).settle()
-    world.troubles.clear()
+    world.blocked_writes.clear()
     world.settle()
     assert {world.label("worker", index, "attempt") for index in (0, 1)} == {"1"}
     world.pod("worker", 1, failed(1)).settle().later(1).settle()
@@ -229,7 +229,7 @@ def test_a_job_whose_pattern_re2_refuses_has_not_started_so_that_it_can_be_corre
     assert not world.holds("Invalid")
 
 
-# Transient trouble
+# Transient blocked
 
 
 def test_an_image_that_cannot_be_pulled_for_a_restart_in_place_shows_too():
@@ -240,9 +240,9 @@ def test_an_image_that_cannot_be_pulled_for_a_restart_in_place_shows_too():
 
 
 def test_an_operator_that_comes_back_does_not_forget_that_the_spec_is_refused():
-    world = job(worker=1).refuse(TroubleKind.INVALID, "train-worker-0", "spec.containers[0].image: required").settle()
+    world = job(worker=1).refuse(BlockedReason.INVALID, "train-worker-0", "spec.containers[0].image: required").settle()
     told = world.status
-    world.troubles.clear()  # they live in the memory of one process
+    world.blocked_writes.clear()  # they live in the memory of one process
     outcome = world.decide()
     assert outcome.creates == ["train-worker-0"]
     assert outcome.status.conditions == told.conditions
@@ -252,8 +252,8 @@ def test_an_operator_that_comes_back_does_not_forget_that_the_spec_is_refused():
 
 
 def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
-    world = job(worker=1).refuse(TroubleKind.INVALID, "train-worker-0").settle().spec(suspend=True).settle()
-    world.troubles.clear()
+    world = job(worker=1).refuse(BlockedReason.INVALID, "train-worker-0").settle().spec(suspend=True).settle()
+    world.blocked_writes.clear()
     world.spec(suspend=False, clusterDomain="example.org")
     assert not world.act().holds("Invalid")
 
@@ -262,7 +262,7 @@ def test_a_refused_spec_that_was_corrected_is_not_called_invalid_any_more():
 def test_a_second_spec_that_the_server_refuses_is_told_as_the_first_was(suspended: bool):  # noqa: FBT001
     world = job(worker=1)
     world.act()
-    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.a: wrong").settle()
+    world.vanish("worker", 0).refuse(BlockedReason.INVALID, "train-worker-0", "spec.a: wrong").settle()
     world.spec(suspend=True).settle()
     assert world.holds("Invalid")
     if suspended:
@@ -270,17 +270,17 @@ def test_a_second_spec_that_the_server_refuses_is_told_as_the_first_was(suspende
         assert not world.holds("Invalid")
     world.spec(suspend=False, clusterDomain="example.org")
     assert not world.act().holds("Invalid")
-    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0", "spec.b: wrong").settle()
+    world.vanish("worker", 0).refuse(BlockedReason.INVALID, "train-worker-0", "spec.b: wrong").settle()
     assert [message.partition(": ")[2] for message in world.seen("Invalid")] == ["spec.a: wrong", "spec.b: wrong"]
 
 
 def test_a_refused_spec_is_told_once_although_something_else_of_it_was_edited():
     world = job(worker=1)
     world.act()
-    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    world.vanish("worker", 0).refuse(BlockedReason.INVALID, "train-worker-0").settle()
     world.spec(ttlSecondsAfterFinished=60)
     assert world.act().holds("Invalid")
-    world.vanish("worker", 0).refuse(TroubleKind.INVALID, "train-worker-0").settle()
+    world.vanish("worker", 0).refuse(BlockedReason.INVALID, "train-worker-0").settle()
     assert len(world.seen("Invalid")) == 1
 
 
@@ -302,8 +302,8 @@ def test_a_drift_that_a_suspension_has_accepted_is_not_invalid_any_more():
 # What is in the way of pods that training does not wait for
 
 
-@pytest.mark.parametrize("kind", [TroubleKind.QUOTA_EXCEEDED, TroubleKind.NAME_TAKEN, TroubleKind.POD_REFUSED])
-def test_what_keeps_an_evaluator_from_being_made_is_told_beside_running(kind: TroubleKind):
+@pytest.mark.parametrize("kind", [BlockedReason.QUOTA_EXCEEDED, BlockedReason.NAME_TAKEN, BlockedReason.POD_REFUSED])
+def test_what_keeps_an_evaluator_from_being_made_is_told_beside_running(kind: BlockedReason):
     world = job(worker=1, evaluator=1)
     world.act()
     world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0", "no room").settle()
@@ -311,7 +311,7 @@ def test_what_keeps_an_evaluator_from_being_made_is_told_beside_running(kind: Tr
     told = "Training runs, but train-evaluator-0: no room"
     assert world.holds("Running")
     assert world.status.message == told
-    world.troubles.clear()  # they live in the memory of one process
+    world.blocked_writes.clear()  # they live in the memory of one process
     assert world.decide().status.message == told
     assert world.settle().status.message == "All pods are ready."
 
@@ -333,7 +333,7 @@ def test_a_foreign_service_in_the_place_of_a_running_jobs_own_is_told():
 
 
 def test_a_service_that_cannot_be_made_again_is_told_beside_running():
-    world = job(worker=2).running().refuse(TroubleKind.QUOTA_EXCEEDED, "train", "exceeded quota: services")
+    world = job(worker=2).running().refuse(BlockedReason.QUOTA_EXCEEDED, "train", "exceeded quota: services")
     world.service = None
     assert world.act().status.message == "Training runs, but train: exceeded quota: services"
 
@@ -341,7 +341,7 @@ def test_a_service_that_cannot_be_made_again_is_told_beside_running():
 def test_the_reason_why_training_does_not_run_is_never_an_evaluators():
     world = job(worker=2, evaluator=1)
     world.act()
-    world.vanish("evaluator", 0).refuse(TroubleKind.POD_REFUSED, "train-evaluator-0", "violates PodSecurity").settle()
+    world.vanish("evaluator", 0).refuse(BlockedReason.POD_REFUSED, "train-evaluator-0", "violates PodSecurity").settle()
     world.pod("worker", 0, ready()).pod("worker", 1, pending("ImagePullBackOff", "Back-off", node="n1"))
     assert world.settle().decide().reason("Running") == "ImagePullFailed"
     world = job(worker=2, evaluator=1).running().pod("evaluator", 0, pending("ErrImagePull", "x", node="n1"))

@@ -11,7 +11,7 @@ import pytest
 from dtj_operator.api.enums import Cause
 from dtj_operator.api.status import LastIncident, Restarts
 from dtj_operator.reconcile.decide import decide
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 from dtj_operator.reconcile.state.plan import DeletePod
 from dtj_operator.reconcile.state.trainer_messages import read_progress
 from tests.support.job_builder import (
@@ -519,7 +519,7 @@ def test_role_scope_recreates_the_role():
 def test_a_clock_that_was_set_back_keeps_no_refused_pod_waiting():
     world = job(worker=2)
     world.act()
-    world.vanish("worker", 1).refuse(TroubleKind.QUOTA_EXCEEDED, "train-worker-1")
+    world.vanish("worker", 1).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
     assert world.later(-3600).act().creates == ["train-worker-1"]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dtj_operator.api.enums import Role
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 from dtj_operator.reconcile.state.plan import CreatePod, DeletePod
 from tests.support.job_builder import (
     JobBuilder,
@@ -162,13 +162,13 @@ class AnyWorld(RuleBasedStateMachine):
     def the_spec_drifts(self, domain: str) -> None:
         self.world.spec(clusterDomain=domain)
 
-    @rule(kind=st.sampled_from(list(TroubleKind)), index=st.integers(0, 2))
-    def the_server_refuses(self, kind: TroubleKind, index: int) -> None:
+    @rule(kind=st.sampled_from(list(BlockedReason)), index=st.integers(0, 2))
+    def the_server_refuses(self, kind: BlockedReason, index: int) -> None:
         self.world.refuse(kind, f"train-worker-{index}")
 
     @rule()
     def the_server_refuses_nothing_any_more(self) -> None:
-        self.world.troubles.clear()
+        self.world.blocked_writes.clear()
 
     @rule()
     def the_service_vanishes(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dtj_operator.kube import serializer
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
 from tests.support.job_builder import (
     NOW,
@@ -411,8 +411,8 @@ def test_unschedulable_pods_show_on_the_job():
     assert world.status.phase == "Pending"
 
 
-@pytest.mark.parametrize("kind", [k for k in TroubleKind if k is not TroubleKind.INVALID])
-def test_refused_writes_show_on_the_job_and_are_tried_again_without_a_hot_loop(kind: TroubleKind):
+@pytest.mark.parametrize("kind", [k for k in BlockedReason if k is not BlockedReason.INVALID])
+def test_refused_writes_show_on_the_job_and_are_tried_again_without_a_hot_loop(kind: BlockedReason):
     world = job(worker=2)
     world.act()
     world.vanish("worker", 1).refuse(kind, "train-worker-1", "the server's words")
@@ -429,14 +429,14 @@ def test_refused_writes_show_on_the_job_and_are_tried_again_without_a_hot_loop(k
 def test_a_pod_that_the_server_refuses_makes_the_job_invalid_until_the_spec_changes():
     world = job(worker=2)
     world.act()
-    world.vanish("worker", 1).refuse(TroubleKind.INVALID, "train-worker-1", "spec.x: wrong")
+    world.vanish("worker", 1).refuse(BlockedReason.INVALID, "train-worker-1", "spec.x: wrong")
     outcome = world.act()
     assert "Invalid" in outcome.true()
     assert outcome.events == ["Invalid"]
     assert "spec.x: wrong" in outcome.status.message
     assert world.decide().plan.next_check == world.now + timedelta(seconds=60)
     assert world.spec(activeDeadlineSeconds=99).act().creates == ["train-worker-1"]
-    world.troubles.clear()
+    world.blocked_writes.clear()
     assert "Invalid" not in world.act().true()
 
 

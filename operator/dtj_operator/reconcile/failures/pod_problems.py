@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import Reason, Role
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.blocked_writes import Trouble
+    from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
     from dtj_operator.reconcile.state.replicas import Slot
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Pod
@@ -53,7 +53,7 @@ def obstacle(draft: Draft) -> Obstacle | None:
     aside = {draft.pod_name(slot) for slot in draft.slots if slot.role is Role.EVALUATOR}
     return _first(
         draft,
-        [trouble for trouble in draft.snapshot.troubles if trouble.target not in aside],
+        [blocked for blocked in draft.snapshot.blocked_writes if blocked.target not in aside],
         [slot for slot in draft.slots if slot.role is not Role.EVALUATOR],
     )
 
@@ -62,12 +62,12 @@ def obstacle_beside(draft: Draft) -> Obstacle | None:
     """The first thing in the way of the service or of an evaluator, where all those who train are up."""
     slots = [slot for slot in draft.slots if slot.role is Role.EVALUATOR]
     names = {draft.name, *map(draft.pod_name, slots)}
-    return _first(draft, [trouble for trouble in draft.snapshot.troubles if trouble.target in names], slots)
+    return _first(draft, [blocked for blocked in draft.snapshot.blocked_writes if blocked.target in names], slots)
 
 
-def _first(draft: Draft, troubles: list[Trouble], slots: list[Slot]) -> Obstacle | None:
-    for trouble in troubles:
-        return Obstacle(Reason(trouble.kind.value), trouble.target, trouble.message)
+def _first(draft: Draft, blocked_writes: list[BlockedWrite], slots: list[Slot]) -> Obstacle | None:
+    for blocked in blocked_writes:
+        return Obstacle(Reason(blocked.kind.value), blocked.target, blocked.message)
     wanted = [slot for slot in slots if slot not in draft.completed]
     return _name_taken(draft, wanted) or _stuck(draft, wanted)
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def membership(draft: Draft) -> None:
     """Bring pods and service to what the slot records ask for."""
     service_stands = _service(draft)
-    for trouble in draft.snapshot.troubles:
-        if trouble.rests(draft.now):
-            draft.check_at(trouble.retry_at)
+    for blocked in draft.snapshot.blocked_writes:
+        if blocked.rests(draft.now):
+            draft.check_at(blocked.retry_at)
     for pod in draft.strays:
         draft.remove(pod)
     surplus = [slot for slot in draft.pods if slot not in draft.slots]
@@ -55,7 +55,7 @@ def _service(draft: Draft) -> bool:
     service = draft.snapshot.service
     if service is not None:
         return service.owner_uid == draft.job.uid and service.deleted_at is None
-    own = [trouble for trouble in draft.snapshot.troubles if trouble.target == draft.name]
+    own = [blocked for blocked in draft.snapshot.blocked_writes if blocked.target == draft.name]
     if draft.held or too_early(own, draft.name, draft.job.generation, draft.now):
         return False
     draft.actions.append(CreateService())
@@ -68,15 +68,15 @@ def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
     A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
     then what is new, and last the evaluators, which training does not wait for.
     """
-    troubles = draft.snapshot.troubles
-    if not troubles:
+    blocked_writes = draft.snapshot.blocked_writes
+    if not blocked_writes:
         return set()
     failed = draft.fallen if draft.incident else set()
     turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
     first = (False, False)
 
     def waits(name: str) -> bool:
-        heard = (trouble for trouble in troubles if turns.get(trouble.target, first) <= turns[name])
+        heard = (blocked for blocked in blocked_writes if turns.get(blocked.target, first) <= turns[name])
         return too_early(heard, name, draft.job.generation, draft.now)
 
     return {slot for slot in slots if waits(draft.pod_name(slot))}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
-from dtj_operator.reconcile.state.blocked_writes import TroubleKind, unanswered
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, unanswered
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
@@ -64,13 +64,13 @@ def _problem(draft: Draft) -> tuple[Reason | None, str]:
                 "change, or suspend the job and resume it to start with the new spec."
             ),
         )
-    for trouble in draft.snapshot.troubles:
+    for blocked in draft.snapshot.blocked_writes:
         # A refusal of an earlier spec says nothing new.
-        current = trouble.generation == draft.job.generation or draft.holds(ConditionType.INVALID)
-        if trouble.kind is TroubleKind.INVALID and current:
+        current = blocked.generation == draft.job.generation or draft.holds(ConditionType.INVALID)
+        if blocked.kind is BlockedReason.INVALID and current:
             return (
                 Reason.INVALID,
-                f"The API server refuses {trouble.target}: {trouble.message}",
+                f"The API server refuses {blocked.target}: {blocked.message}",
             )
     return None, ""
 

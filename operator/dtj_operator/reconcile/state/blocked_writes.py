@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-class TroubleKind(StrEnum):
+class BlockedReason(StrEnum):
     """Why the API server refused a write; the values are condition reasons."""
 
     NAME_TAKEN = "NameTaken"
@@ -28,10 +28,10 @@ class TroubleKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class BlockedWrite:
     """The latest refusal of one write of this job, kept until that write succeeds."""
 
-    kind: TroubleKind
+    kind: BlockedReason
     target: str
     """Name of the pod or service that was to be created."""
     message: str
@@ -51,37 +51,43 @@ class Trouble:
 
 
 FIRST_PAUSE = {
-    TroubleKind.NAME_TAKEN: timedelta(seconds=5),
-    TroubleKind.QUOTA_EXCEEDED: timedelta(seconds=5),
-    TroubleKind.POD_REFUSED: timedelta(seconds=5),
-    TroubleKind.NAMESPACE_TERMINATING: timedelta(seconds=30),
-    TroubleKind.INVALID: timedelta(seconds=60),
+    BlockedReason.NAME_TAKEN: timedelta(seconds=5),
+    BlockedReason.QUOTA_EXCEEDED: timedelta(seconds=5),
+    BlockedReason.POD_REFUSED: timedelta(seconds=5),
+    BlockedReason.NAMESPACE_TERMINATING: timedelta(seconds=30),
+    BlockedReason.INVALID: timedelta(seconds=60),
 }
 
 
 LONGEST_PAUSE = timedelta(seconds=60)
-ONE_TARGET_ONLY = frozenset({TroubleKind.NAME_TAKEN})
+ONE_TARGET_ONLY = frozenset({BlockedReason.NAME_TAKEN})
 """These stop one object; every other kind stops its peers too until it is tried again."""
 
 
 def refused(
-    kind: TroubleKind, target: str, message: str, *, generation: int, now: datetime, before: Trouble | None = None
-) -> Trouble:
+    kind: BlockedReason,
+    target: str,
+    message: str,
+    *,
+    generation: int,
+    now: datetime,
+    before: BlockedWrite | None = None,
+) -> BlockedWrite:
     """What is kept of a refusal; `before`: what was kept of the one before it."""
     if before is None or before.kind is not kind:
         pause = FIRST_PAUSE[kind]
-        return Trouble(kind, target, message, now, pause, now + pause, generation)
+        return BlockedWrite(kind, target, message, now, pause, now + pause, generation)
     pause = min(LONGEST_PAUSE, 2 * before.pause)
-    return Trouble(kind, target, message, before.since, pause, now + pause, generation)
+    return BlockedWrite(kind, target, message, before.since, pause, now + pause, generation)
 
 
-def too_early(troubles: Iterable[Trouble], target: str, generation: int, now: datetime) -> bool:
+def too_early(blocked_writes: Iterable[BlockedWrite], target: str, generation: int, now: datetime) -> bool:
     """Whether that object may not be created yet. A new generation may try at once."""
     return any(
-        trouble.generation == generation
-        and (trouble.target == target or trouble.kind not in ONE_TARGET_ONLY)
-        and trouble.rests(now)
-        for trouble in troubles
+        blocked.generation == generation
+        and (blocked.target == target or blocked.kind not in ONE_TARGET_ONLY)
+        and blocked.rests(now)
+        for blocked in blocked_writes
     )
 
 
@@ -90,13 +96,13 @@ def unanswered(draft: Draft, reason: str) -> bool:
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
-    return reason in set(TroubleKind) and untried(draft)
+    return reason in set(BlockedReason) and untried(draft)
 
 
 def untried(draft: Draft) -> bool:
     """Whether something is missing, and this operator has heard no refusal yet."""
     return (
-        not draft.snapshot.troubles
+        not draft.snapshot.blocked_writes
         and draft.before.observed_generation == draft.job.generation
         and (
             draft.snapshot.service is None

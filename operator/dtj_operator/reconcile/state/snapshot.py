@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
-    from dtj_operator.reconcile.state.blocked_writes import Trouble
+    from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
 """Pod phases that are final."""
@@ -109,7 +109,7 @@ class Snapshot:
     job: Job
     pods: tuple[Pod, ...] = ()
     service: Service | None = None
-    troubles: tuple[Trouble, ...] = ()
+    blocked_writes: tuple[BlockedWrite, ...] = ()
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
