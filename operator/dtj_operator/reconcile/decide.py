@@ -10,22 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.reconcile.policies.cleanup import clean_up
-from dtj_operator.reconcile.policies.completion import finished, succeeded
-from dtj_operator.reconcile.policies.container_restarts import restarted_in_place
-from dtj_operator.reconcile.policies.created import accepted, unreadable
-from dtj_operator.reconcile.policies.deadlines import past_deadline, past_start_deadline
-from dtj_operator.reconcile.policies.evaluator import evaluators
-from dtj_operator.reconcile.policies.failure_policy import forgiven, recovering
-from dtj_operator.reconcile.policies.pod_tracking import observed, reported
-from dtj_operator.reconcile.policies.replica_pods import membership
+from dtj_operator.reconcile.policies.completion import apply_success_policy, stop_if_finished
+from dtj_operator.reconcile.policies.container_restarts import count_container_restarts
+from dtj_operator.reconcile.policies.created import record_created, reject_unreadable_spec
+from dtj_operator.reconcile.policies.deadlines import enforce_active_deadline, enforce_start_deadline
+from dtj_operator.reconcile.policies.evaluator import restart_evaluators
+from dtj_operator.reconcile.policies.failure_policy import apply_failure_policy, reset_backoff
+from dtj_operator.reconcile.policies.pod_tracking import track_pods
+from dtj_operator.reconcile.policies.replica_pods import reconcile_pods
 from dtj_operator.reconcile.policies.running import set_running
-from dtj_operator.reconcile.policies.scaling import scaled
-from dtj_operator.reconcile.policies.suspend import started, suspended
-from dtj_operator.reconcile.policies.validation import validated
+from dtj_operator.reconcile.policies.scaling import scale
+from dtj_operator.reconcile.policies.suspend import start, suspend
+from dtj_operator.reconcile.policies.validation import validate
 from dtj_operator.reconcile.state.plan import Plan, Verdict
 from dtj_operator.reconcile.state.scope import Draft
 from dtj_operator.reconcile.status_builder import plan_of
-from dtj_operator.reconcile.status_summary import report
+from dtj_operator.reconcile.status_summary import summarize_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,23 +37,22 @@ if TYPE_CHECKING:
     Policy = Callable[[Draft], Verdict | None]
 
 POLICIES: tuple[Policy, ...] = (
-    unreadable,
-    accepted,
-    reported,
-    observed,
-    finished,
-    succeeded,
-    suspended,
-    started,
-    validated,
-    past_deadline,
-    past_start_deadline,
-    forgiven,
-    restarted_in_place,
-    recovering,
-    evaluators,
-    scaled,
-    membership,
+    reject_unreadable_spec,
+    record_created,
+    track_pods,
+    stop_if_finished,
+    apply_success_policy,
+    suspend,
+    start,
+    validate,
+    enforce_active_deadline,
+    enforce_start_deadline,
+    reset_backoff,
+    count_container_restarts,
+    apply_failure_policy,
+    restart_evaluators,
+    scale,
+    reconcile_pods,
     set_running,
 )
 
@@ -64,18 +63,18 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     `now` has a time zone. Never raises for a job that the API server has accepted. A plan whose
     status is the job's own (the same object) and that has no actions means: nothing to do.
     """
-    if hands_off(snapshot.job):
+    if managed_elsewhere(snapshot.job):
         return Plan(status=None)
     draft = Draft(snapshot, now)
     for policy in POLICIES:
         if policy(draft) is Verdict.SETTLED:
             break
     clean_up(draft)
-    report(draft)
+    summarize_status(draft)
     return plan_of(draft)
 
 
-def hands_off(job: Job) -> bool:
+def managed_elsewhere(job: Job) -> bool:
     """No pods, no status, no events: somebody else manages the job, it is being deleted (the
     garbage collector follows the owner references), or its status cannot be understood.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.status import JobStatus, Ledger
 from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.reconcile.state.plan import Plan, Urgency
-from dtj_operator.reconcile.state.replicas import write_indexes, write_slots
+from dtj_operator.reconcile.state.replicas import write_indexes, write_records
 
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
@@ -29,21 +29,21 @@ def plan_of(draft: Draft) -> Plan:
 
 def _status_of(draft: Draft) -> JobStatus:
     slots = draft.before.ledger.slots
-    if draft.slots != draft.slots_before:
-        slots = write_slots(draft.slots)
+    if draft.records != draft.records_before:
+        slots = write_records(draft.records)
     completed: dict[Role, list[int]] = {}
-    for slot in sorted(draft.completed):
-        completed.setdefault(slot.role, []).append(slot.index)
-    in_place: dict[Role, dict[int, int]] = {}
-    for slot, count in sorted(draft.in_place.items()):
-        in_place.setdefault(slot.role, {})[slot.index] = count
+    for replica in sorted(draft.completed):
+        completed.setdefault(replica.role, []).append(replica.index)
+    container_restarts: dict[Role, dict[int, int]] = {}
+    for replica, count in sorted(draft.container_restarts.items()):
+        container_restarts.setdefault(replica.role, {})[replica.index] = count
     incident = draft.incident
     if incident is not None:
-        incident = incident.model_copy(update={"failed": write_indexes(draft.fallen)})
+        incident = incident.model_copy(update={"failed": write_indexes(draft.failed)})
     ledger = Ledger.model_construct(
         slots=slots,
         incident=incident,
-        in_place=in_place,
+        in_place=container_restarts,
         evaluators=tuple(draft.evaluators[i] for i in sorted(draft.evaluators)),
         first_pod_time=draft.first_pod_time,
         first_running_time=draft.first_running_time,

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, Phase, Reason, Role
 from dtj_operator.api.status import ReplicaStatus
 from dtj_operator.reconcile.failures.termination import ended
-from dtj_operator.reconcile.state.replicas import success_slot
+from dtj_operator.reconcile.state.replicas import success_replica
 from dtj_operator.reconcile.state.scope import ALL_READY
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def report(draft: Draft) -> None:
+def summarize_status(draft: Draft) -> None:
     """Derive everything that nobody decides."""
     if draft.job.problem:
         return
@@ -28,20 +28,20 @@ def _count(draft: Draft) -> None:
     statuses: dict[Role, ReplicaStatus] = {}
     ready_workers = wanted_workers = 0
     pods: dict[Role, list[int]] = {}
-    for slot, pod in draft.pods.items():
-        counts = pods.setdefault(slot.role, [0, 0, 0])
+    for replica, pod in draft.pods.items():
+        counts = pods.setdefault(replica.role, [0, 0, 0])
         counts[0] += 1
         if pod.deleted_at is not None:
             continue
         counts[1] += pod.ready
-        counts[2] += _failed(draft, slot)
+        counts[2] += _failed(draft, replica)
     done: dict[Role, int] = {}
-    for slot in draft.completed:
-        done[slot.role] = done.get(slot.role, 0) + 1
-    for role, replica in draft.spec.replica_specs.items():
+    for replica in draft.completed:
+        done[replica.role] = done.get(replica.role, 0) + 1
+    for role, spec in draft.spec.replica_specs.items():
         created, ready, failed = pods.get(role, (0, 0, 0))
         statuses[role] = ReplicaStatus.model_construct(
-            desired=replica.replicas,
+            desired=spec.replicas,
             created=created,
             ready=ready,
             succeeded=done.get(role, 0),
@@ -50,16 +50,16 @@ def _count(draft: Draft) -> None:
         )
         if role in {Role.CHIEF, Role.WORKER}:
             ready_workers += ready
-            wanted_workers += replica.replicas
+            wanted_workers += spec.replicas
     draft.replica_statuses = statuses
     draft.workers = f"{ready_workers}/{wanted_workers}"
 
 
-def _failed(draft: Draft, slot: Slot) -> bool:
-    pod = draft.pods[slot]
-    if slot in draft.completed:
+def _failed(draft: Draft, replica: Replica) -> bool:
+    pod = draft.pods[replica]
+    if replica in draft.completed:
         return False
-    end = ended(pod, draft.main(slot))
+    end = ended(pod, draft.main(replica))
     return pod.phase == "Failed" or (end is not None and end.exit_code != 0)
 
 
@@ -72,7 +72,7 @@ def _phase(draft: Draft) -> Phase:
         return Phase.SUSPENDED
     if draft.holds(ConditionType.RUNNING):
         return Phase.RUNNING
-    if (draft.holds(ConditionType.RESTARTING) or draft.started) and success_slot(draft) is not None:
+    if (draft.holds(ConditionType.RESTARTING) or draft.started) and success_replica(draft) is not None:
         return Phase.RESTARTING
     taken_up = any(pod.node or pod.phase != "Pending" for pod in draft.pods.values())
     return Phase.STARTING if taken_up else Phase.PENDING

@@ -24,13 +24,11 @@ PENDING: dict[str, set[str]] = {
     },
     "operator": {
         "Draft",
-        "Judgement",
         "Ledger",
         "Recorder",
         "Shelf",
         "Store",
         "facts",
-        "forgiven",
         "store",
         "tally",
     },

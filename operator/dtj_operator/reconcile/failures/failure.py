@@ -10,12 +10,12 @@ from dtj_operator.api.trainer_contract import (
     ExitClass,
 )
 from dtj_operator.reconcile.failures.termination import ended
-from dtj_operator.reconcile.state.trainer_messages import decoded, whole, writable
+from dtj_operator.reconcile.state.trainer_messages import parse_termination_message, whole, writable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Pod, Terminated
 
@@ -93,7 +93,7 @@ class Failure:
     @property
     def words(self) -> str:
         """What the pod said last, short enough for people."""
-        text = str(decoded(self.message).get("message") or "") or self.message
+        text = str(parse_termination_message(self.message).get("message") or "") or self.message
         line = " ".join(writable(text).split())
         return line if len(line) <= MESSAGE_KEPT else line[: MESSAGE_KEPT - 1] + "…"
 
@@ -106,7 +106,7 @@ def rejected(pod_reason: str) -> bool:
 def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
     """The facts of a pod that has failed or is being taken away."""
     message = end.message if end else pod.message
-    told = decoded(message)
+    told = parse_termination_message(message)
     word = str(told.get("class"))
     # A kubelet that came back may know no container any more; Succeeded still means that all ended with 0.
     code = 0 if pod.phase == "Succeeded" else None
@@ -129,16 +129,16 @@ VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
 """A pod that had been seen and is no more."""
 
 
-def failure_in(draft: Draft, slot: Slot) -> Failure | None:
-    """What has gone wrong with the pod that the slot should have; None if nothing has."""
-    if slot not in draft.pods:
-        return VANISHED if draft.slots[slot].seen else None
-    pod = draft.current(slot)
+def find_failure(draft: Draft, replica: Replica) -> Failure | None:
+    """What has gone wrong with the pod that the replica should have; None if nothing has."""
+    if replica not in draft.pods:
+        return VANISHED if draft.records[replica].observed else None
+    pod = draft.current(replica)
     if pod is None:
         return None
     lost = draft.node_lost(pod)
-    always = draft.restart_policy(slot) is RestartPolicy.ALWAYS
-    end = ended(pod, draft.main(slot)) if not always or pod.phase == "Failed" else None
+    always = draft.restart_policy(replica) is RestartPolicy.ALWAYS
+    end = ended(pod, draft.main(replica)) if not always or pod.phase == "Failed" else None
     over = end is not None or pod.phase in {"Failed", "Succeeded"}
     if over or lost or pod.deleted_at is not None:
         return describe(pod, end, node_lost=lost)

@@ -14,7 +14,7 @@ from dtj_operator.api.enums import Reason, Role
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
     from dtj_operator.reconcile.state.snapshot import Pod
 
@@ -34,7 +34,7 @@ CONFIG_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacle:
+class PodProblem:
     """One thing in the way."""
 
     reason: Reason
@@ -48,40 +48,40 @@ class Obstacle:
         return f"{self.subject}: {self.words}"
 
 
-def obstacle(draft: Draft) -> Obstacle | None:
+def find_pod_problem(draft: Draft) -> PodProblem | None:
     """The first thing in the way of those who train, and of the service."""
-    aside = {draft.pod_name(slot) for slot in draft.slots if slot.role is Role.EVALUATOR}
+    aside = {draft.pod_name(replica) for replica in draft.records if replica.role is Role.EVALUATOR}
     return _first(
         draft,
         [blocked for blocked in draft.snapshot.blocked_writes if blocked.target not in aside],
-        [slot for slot in draft.slots if slot.role is not Role.EVALUATOR],
+        [replica for replica in draft.records if replica.role is not Role.EVALUATOR],
     )
 
 
-def obstacle_beside(draft: Draft) -> Obstacle | None:
+def find_side_problem(draft: Draft) -> PodProblem | None:
     """The first thing in the way of the service or of an evaluator, where all those who train are up."""
-    slots = [slot for slot in draft.slots if slot.role is Role.EVALUATOR]
+    slots = [replica for replica in draft.records if replica.role is Role.EVALUATOR]
     names = {draft.name, *map(draft.pod_name, slots)}
     return _first(draft, [blocked for blocked in draft.snapshot.blocked_writes if blocked.target in names], slots)
 
 
-def _first(draft: Draft, blocked_writes: list[BlockedWrite], slots: list[Slot]) -> Obstacle | None:
+def _first(draft: Draft, blocked_writes: list[BlockedWrite], slots: list[Replica]) -> PodProblem | None:
     for blocked in blocked_writes:
-        return Obstacle(Reason(blocked.kind.value), blocked.target, blocked.message)
-    wanted = [slot for slot in slots if slot not in draft.completed]
+        return PodProblem(Reason(blocked.kind.value), blocked.target, blocked.message)
+    wanted = [replica for replica in slots if replica not in draft.completed]
     return _name_taken(draft, wanted) or _stuck(draft, wanted)
 
 
-def _name_taken(draft: Draft, slots: list[Slot]) -> Obstacle | None:
+def _name_taken(draft: Draft, slots: list[Replica]) -> PodProblem | None:
     service = draft.snapshot.service
     if service is not None and service.owner_uid != draft.job.uid:
-        return Obstacle(
+        return PodProblem(
             Reason.NAME_TAKEN,
             f"service {service.name}",
             "exists and is not this job's; delete it, or use another job name",
         )
-    for slot in slots:
-        pod = draft.others.get(draft.pod_name(slot)) if draft.others else None
+    for replica in slots:
+        pod = draft.foreign.get(draft.pod_name(replica)) if draft.foreign else None
         if pod is None:
             continue
         words = (
@@ -89,13 +89,13 @@ def _name_taken(draft: Draft, slots: list[Slot]) -> Obstacle | None:
             if pod.deleted_at
             else "exists and is not this job's; delete it, or use another job name"
         )
-        return Obstacle(Reason.NAME_TAKEN, f"pod {pod.name}", words)
+        return PodProblem(Reason.NAME_TAKEN, f"pod {pod.name}", words)
     return None
 
 
-def _stuck(draft: Draft, slots: list[Slot]) -> Obstacle | None:
-    for slot in slots:
-        pod = draft.current(slot)
+def _stuck(draft: Draft, slots: list[Replica]) -> PodProblem | None:
+    for replica in slots:
+        pod = draft.current(replica)
         if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)
             if found:
@@ -103,14 +103,14 @@ def _stuck(draft: Draft, slots: list[Slot]) -> Obstacle | None:
     return None
 
 
-def _waiting(pod: Pod) -> Obstacle | None:
+def _waiting(pod: Pod) -> PodProblem | None:
     subject = f"pod {pod.name}"
     if pod.unschedulable:
-        return Obstacle(Reason.UNSCHEDULABLE, subject, pod.unschedulable)
+        return PodProblem(Reason.UNSCHEDULABLE, subject, pod.unschedulable)
     for container in pod.containers:
         words = container.waiting_message or container.waiting_reason
         if container.waiting_reason in PULL_FAILURES:
-            return Obstacle(Reason.IMAGE_PULL_FAILED, subject, words)
+            return PodProblem(Reason.IMAGE_PULL_FAILED, subject, words)
         if container.waiting_reason in CONFIG_FAILURES:
-            return Obstacle(Reason.CONTAINER_CONFIG, subject, words)
+            return PodProblem(Reason.CONTAINER_CONFIG, subject, words)
     return None

@@ -15,7 +15,7 @@ from dtj_operator.reconcile.failures.causes import Standing
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
 from dtj_operator.reconcile.failures.restart_backoff import delay
 from dtj_operator.reconcile.failures.termination import succeeded
-from dtj_operator.reconcile.state.replicas import Slot
+from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
     from dtj_operator.api.spec import FailureRule
@@ -38,11 +38,11 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class RestartDecision:
     """The outcome for one root cause."""
 
     charged: bool
-    lengthens: bool
+    grows_backoff: bool
     """Whether the next waiting time doubles."""
     wait: timedelta
     """From the opening of the incident to the action."""
@@ -51,32 +51,34 @@ class Judgement:
     message: str = ""
 
 
-def row(draft: Draft, root: Root) -> Row:
+def free_restarts_in_a_row(draft: Draft, root: Root) -> Row:
     """The row so far; a higher reported step than at its last member ends it."""
     if max(highest_step(draft), root.step) > draft.backoff.step:
         return Row(0, 0)
     return Row(draft.backoff.free, draft.backoff.unproven)
 
 
-def judge(draft: Draft, root: Root, failed: set[Slot]) -> Judgement:
+def decide_restart(draft: Draft, root: Root, failed: set[Replica]) -> RestartDecision:
     """Charged or free, restart or end, and how long to wait before."""
     rule = rule_of(draft, root)
-    so_far = row(draft, root)
+    so_far = free_restarts_in_a_row(draft, root)
     charged = _charged(root, rule, so_far)
     fails, message = _ending(draft, root, rule, failed, charged=charged)
     # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
-    lengthens = charged or (rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit)
+    grows_backoff = charged or (
+        rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit
+    )
     backoff = draft.spec.failure_policy.backoff
     initial = timedelta(seconds=backoff.initial_seconds)
     if fails is not None:
         wait = timedelta() if root.evidence and root.rank else initial
-    elif lengthens:
+    elif grows_backoff:
         wait = delay(backoff.initial_seconds, backoff.max_seconds, draft.backoff.consecutive)
     elif root.evidence:
         wait = initial if so_far.free else timedelta()
     else:
         wait = initial
-    return Judgement(charged, lengthens, wait, fails, message)
+    return RestartDecision(charged, grows_backoff, wait, fails, message)
 
 
 def rule_of(draft: Draft, root: Root) -> FailureRule | None:
@@ -102,7 +104,7 @@ def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
 
 
 def _ending(
-    draft: Draft, root: Root, rule: FailureRule | None, failed: set[Slot], *, charged: bool
+    draft: Draft, root: Root, rule: FailureRule | None, failed: set[Replica], *, charged: bool
 ) -> tuple[Reason | None, str]:
     """Why the job fails; None to restart."""
     told = describe_root(draft, root)
@@ -126,22 +128,22 @@ def _ending(
     return None, ""
 
 
-def _under_never(draft: Draft, root: Root, failed: set[Slot]) -> Slot | None:
-    """The failed slot that may not be restarted: the root cause's own, else the first that fell with it."""
+def _under_never(draft: Draft, root: Root, failed: set[Replica]) -> Replica | None:
+    """The failed replica that may not be restarted: the root cause's own, else the first that fell with it."""
     never = [
-        slot
-        for slot in failed
-        if draft.restart_policy(slot) is RestartPolicy.NEVER and not _ended_with_0(draft, root, slot)
+        replica
+        for replica in failed
+        if draft.restart_policy(replica) is RestartPolicy.NEVER and not _ended_with_0(draft, root, replica)
     ]
-    return min(never, key=lambda slot: (slot != (root.role, root.index), slot), default=None)
+    return min(never, key=lambda replica: (replica != (root.role, root.index), replica), default=None)
 
 
-def _ended_with_0(draft: Draft, root: Root, slot: Slot) -> bool:
+def _ended_with_0(draft: Draft, root: Root, replica: Replica) -> bool:
     """Whether a pod that should go on serving has ended well, which is no failure of its container."""
-    if slot == (root.role, root.index):
+    if replica == (root.role, root.index):
         return root.exit_code == 0
-    pod = draft.current(slot)
-    return pod is not None and succeeded(pod, draft.main(slot))
+    pod = draft.current(replica)
+    return pod is not None and succeeded(pod, draft.main(replica))
 
 
 def _permanent(draft: Draft, root: Root) -> bool:
@@ -149,7 +151,7 @@ def _permanent(draft: Draft, root: Root) -> bool:
     itself is to blame in so many words.
     """
     return (
-        draft.restart_policy(Slot(root.role, root.index)) is RestartPolicy.EXIT_CODE
+        draft.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
         and (root.standing == Standing.CHARGED or not root.evidence)
         and root.exit_code is not None
         and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT

@@ -19,7 +19,7 @@ from dtj_operator.api.enums import (
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
     from dtj_operator.api.spec import FailureRule
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 RULE_SCOPES = {
@@ -40,15 +40,15 @@ def scope_of(draft: Draft, rule: FailureRule | None) -> RestartScope:
     return RestartScope.JOB if whole else RestartScope.POD
 
 
-def replaced(draft: Draft, scope: RestartScope, role: Role, failed: set[Slot]) -> list[Slot]:
+def replaced(draft: Draft, scope: RestartScope, role: Role, failed: set[Replica]) -> list[Replica]:
     """The slots that get a new pod; never one that is done."""
     return [
-        slot
-        for slot in draft.slots
-        if slot not in draft.completed
+        replica
+        for replica in draft.records
+        if replica not in draft.completed
         and (
-            slot in failed
-            or (scope is RestartScope.JOB and slot.role in TRAINING_ROLES)
-            or (scope is RestartScope.ROLE and slot.role is role)
+            replica in failed
+            or (scope is RestartScope.JOB and replica.role in TRAINING_ROLES)
+            or (scope is RestartScope.ROLE and replica.role is role)
         )
     ]

@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.status import LastIncident, Root
 from dtj_operator.reconcile.failures.causes import Standing, cause_of, rank_of, standing_of
 from dtj_operator.reconcile.failures.failure_rules import matching_rule
-from dtj_operator.reconcile.failures.restart_decision import Judgement, highest_step, row
-from dtj_operator.reconcile.state.replicas import Slot
+from dtj_operator.reconcile.failures.restart_decision import RestartDecision, free_restarts_in_a_row, highest_step
+from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.reconcile.failures.failure import Failure
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def root_of(draft: Draft, slot: Slot, failure: Failure) -> Root:
+def root_cause(draft: Draft, replica: Replica, failure: Failure) -> Root:
     """One failure as a candidate for the root cause, small enough for status."""
-    pod = draft.pods.get(slot)
+    pod = draft.pods.get(replica)
     return Root(
-        role=slot.role,
-        index=slot.index,
+        role=replica.role,
+        index=replica.index,
         node=failure.node or (pod.node if pod else ""),
         exit_code=failure.exit_code,
         cause=cause_of(failure),
         evidence=failure.evidence,
         rank=rank_of(failure),
         standing=str(standing_of(failure)),
-        rule=matching_rule(draft.spec.failure_policy.rules, slot.role, failure),
+        rule=matching_rule(draft.spec.failure_policy.rules, replica.role, failure),
         step=failure.step,
         at=min(failure.at or draft.now, draft.now),
         message=failure.words,
     )
 
 
-def tally(draft: Draft, judged: Judgement, root: Root) -> None:
+def tally(draft: Draft, judged: RestartDecision, root: Root) -> None:
     """Count one more incident, or one more restart by the kubelet."""
-    before, so_far = draft.restarts, row(draft, root)
+    before, so_far = draft.restarts, free_restarts_in_a_row(draft, root)
     draft.restarts = before.model_copy(
         update={
             "total": before.total + 1,
@@ -50,7 +50,7 @@ def tally(draft: Draft, judged: Judgement, root: Root) -> None:
     unproven = root.standing == Standing.UNPROVEN
     draft.backoff = draft.backoff.model_copy(
         update={
-            "consecutive": draft.backoff.consecutive + judged.lengthens,
+            "consecutive": draft.backoff.consecutive + judged.grows_backoff,
             "next_attempt_time": None,
             "free": so_far.free + (not judged.charged),
             "unproven": so_far.unproven + unproven,

@@ -44,8 +44,8 @@ def _evaluators_waited_for(draft: Draft) -> list[Pod]:
         return []
     unfinished = [
         pod
-        for slot, pod in draft.pods.items()
-        if slot.role is Role.EVALUATOR and slot not in draft.completed and pod.phase not in TERMINAL
+        for replica, pod in draft.pods.items()
+        if replica.role is Role.EVALUATOR and replica not in draft.completed and pod.phase not in TERMINAL
     ]
     ends = draft.completion_time + timedelta(seconds=seconds)
     if not unfinished or draft.now >= ends:
@@ -69,7 +69,7 @@ def _expire(draft: Draft, waiting: list[Pod]) -> None:
 
 
 def _own_pods(draft: Draft) -> list[Pod]:
-    return [*draft.pods.values(), *draft.strays]
+    return [*draft.pods.values(), *draft.misnamed]
 
 
 def _remove_service(draft: Draft) -> None:

@@ -19,40 +19,40 @@ from dtj_operator.api.enums import (
 from dtj_operator.api.status import Progress, whole_second
 from dtj_operator.reconcile.failures.termination import ended
 from dtj_operator.reconcile.state.plan import Verdict
-from dtj_operator.reconcile.state.replicas import Slot, success_slot
-from dtj_operator.reconcile.state.trainer_messages import decoded, final_values
+from dtj_operator.reconcile.state.replicas import Replica, success_replica
+from dtj_operator.reconcile.state.trainer_messages import final_values, parse_termination_message
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def succeeded(draft: Draft) -> Verdict | None:
+def apply_success_policy(draft: Draft) -> Verdict | None:
     """Whether all that has to be done is done."""
-    first = success_slot(draft)
+    first = success_replica(draft)
     if first is None:
         return None
     serving_workers = draft.strategy is not None and draft.strategy.type is StrategyType.PARAMETER_SERVER
     if draft.spec.success_policy.type is SuccessType.ALL_WORKERS and not serving_workers:
-        needed = [slot for slot in draft.wanted if slot.role in {Role.CHIEF, Role.WORKER}]
+        needed = [replica for replica in draft.desired if replica.role in {Role.CHIEF, Role.WORKER}]
         reason, who = Reason.ALL_WORKERS_SUCCEEDED, "all workers"
     else:
         needed = [first]
         reason = Reason.CHIEF_SUCCEEDED if first.role is Role.CHIEF else Reason.WORKER_SUCCEEDED
         who = draft.pod_name(first)
-    if not all(slot in draft.completed for slot in needed):
+    if not all(replica in draft.completed for replica in needed):
         return None
-    end_job(draft, ConditionType.SUCCEEDED, reason, f"The job succeeded: {who} ended with code 0.")
+    finish_job(draft, ConditionType.SUCCEEDED, reason, f"The job succeeded: {who} ended with code 0.")
     return Verdict.SETTLED
 
 
 def fail_job(draft: Draft, reason: Reason, message: str) -> Verdict:
     """The job has failed, for ever."""
-    end_job(draft, ConditionType.FAILED, reason, message)
+    finish_job(draft, ConditionType.FAILED, reason, message)
     return Verdict.SETTLED
 
 
-def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> None:
+def finish_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> None:
     """Set exactly one terminal condition; what was under way is over."""
     draft.set_true(kind, reason, message)
     draft.set_false(ConditionType.RUNNING, Reason.FINISHED, "The job is finished.")
@@ -64,7 +64,7 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
     draft.incident = None
     draft.expect_attempt(None)
     draft.message = message
-    first = success_slot(draft)
+    first = success_replica(draft)
     if first is not None:
         draft.progress = final_progress(draft, first)
     if kind is ConditionType.SUCCEEDED:
@@ -73,11 +73,11 @@ def end_job(draft: Draft, kind: ConditionType, reason: Reason, message: str) -> 
         draft.warn(EventReason.FAILED, message)
 
 
-def final_progress(draft: Draft, slot: Slot) -> Progress | None:
+def final_progress(draft: Draft, replica: Replica) -> Progress | None:
     """The last values from the termination message of the pod that ended the job."""
-    pod = draft.pods.get(slot)
-    end = ended(pod, draft.main(slot)) if pod else None
-    told = decoded(end.message) if end else {}
+    pod = draft.pods.get(replica)
+    end = ended(pod, draft.main(replica)) if pod else None
+    told = parse_termination_message(end.message) if end else {}
     known = draft.progress or Progress()
     values = final_values(told)
     if not values:
@@ -85,6 +85,6 @@ def final_progress(draft: Draft, slot: Slot) -> Progress | None:
     return known.model_copy(update=values | {"updated_at": (end.finished_at if end else None) or draft.now})
 
 
-def finished(draft: Draft) -> Verdict | None:
+def stop_if_finished(draft: Draft) -> Verdict | None:
     """Succeeded and Failed are for ever: nothing but `clean_up` concerns the job any more."""
     return Verdict.SETTLED if draft.finished else None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def accepted(draft: Draft) -> None:
+def record_created(draft: Draft) -> None:
     """Record the job once, and warn about what its spec implies."""
     if draft.holds(ConditionType.CREATED):
         return
@@ -25,7 +25,7 @@ def accepted(draft: Draft) -> None:
     _warn_of_templates(draft)
 
 
-def take_spec(draft: Draft) -> None:
+def accept_new_spec(draft: Draft) -> None:
     """Take over a spec that could be edited meanwhile, and say anew what its owner should know."""
     now, before = draft.spec_hash_now, draft.spec_hash
     draft.spec_hash = now
@@ -62,7 +62,7 @@ def _warn_of_templates(draft: Draft) -> None:
         )
 
 
-def unreadable(draft: Draft) -> Verdict | None:
+def reject_unreadable_spec(draft: Draft) -> Verdict | None:
     """A spec that an older schema let through: say so and touch nothing."""
     if not draft.job.problem:
         return None

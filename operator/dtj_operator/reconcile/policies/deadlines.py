@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def past_deadline(draft: Draft) -> Verdict | None:
+def enforce_active_deadline(draft: Draft) -> Verdict | None:
     """Whether the running time is over."""
     seconds = draft.spec.active_deadline_seconds
     if seconds is None or draft.start_time is None:
@@ -34,7 +34,7 @@ def past_deadline(draft: Draft) -> Verdict | None:
     )
 
 
-def past_start_deadline(draft: Draft) -> Verdict | None:
+def enforce_start_deadline(draft: Draft) -> Verdict | None:
     """Whether the job should have been Running by now."""
     seconds = draft.spec.start_deadline_seconds
     if seconds is None or draft.first_pod_time is None or draft.first_running_time:

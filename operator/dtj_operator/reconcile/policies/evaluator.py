@@ -12,76 +12,76 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import EventReason, RestartPolicy, Role
 from dtj_operator.api.status import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
-from dtj_operator.reconcile.failures.failure import failure_in
+from dtj_operator.reconcile.failures.failure import find_failure
 from dtj_operator.reconcile.failures.restart_backoff import delay
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def evaluators(draft: Draft) -> None:
+def restart_evaluators(draft: Draft) -> None:
     """Replace the evaluators whose waiting time is over."""
-    for slot in list(draft.slots):
-        if slot.role is not Role.EVALUATOR or slot in draft.completed:
+    for replica in list(draft.records):
+        if replica.role is not Role.EVALUATOR or replica in draft.completed:
             continue
-        failure = failure_in(draft, slot)
-        never = draft.restart_policy(slot) is RestartPolicy.NEVER
+        failure = find_failure(draft, replica)
+        never = draft.restart_policy(replica) is RestartPolicy.NEVER
         if failure is not None:
             if failure.evidence or not never:
-                _take_in(draft, slot, failure)
+                _take_in(draft, replica, failure)
             else:
-                _leave(draft, slot, failure)
-        _act_when_due(draft, slot)
+                _leave(draft, replica, failure)
+        _act_when_due(draft, replica)
 
 
-def _take_in(draft: Draft, slot: Slot, failure: Failure) -> None:
-    known, pod = draft.evaluators.get(slot.index), draft.pods.get(slot)
+def _take_in(draft: Draft, replica: Replica, failure: Failure) -> None:
+    known, pod = draft.evaluators.get(replica.index), draft.pods.get(replica)
     if known and known.due is not None:
         return
     backoff = draft.spec.failure_policy.backoff
     lived = (failure.at or draft.now) - pod.created_at if pod else timedelta()
     steady = lived >= timedelta(seconds=backoff.reset_after_seconds)
-    row = known.consecutive if known and not steady else 0
+    in_a_row = known.consecutive if known and not steady else 0
     if failure.evidence:
         wait = timedelta(seconds=backoff.initial_seconds) if known and not steady else timedelta()
     else:
-        wait = delay(backoff.initial_seconds, backoff.max_seconds, row)
-        row += 1
-    draft.evaluators[slot.index] = EvaluatorRestart(
-        index=slot.index, uid=pod.uid if pod else "", consecutive=row, due=draft.now + wait
+        wait = delay(backoff.initial_seconds, backoff.max_seconds, in_a_row)
+        in_a_row += 1
+    draft.evaluators[replica.index] = EvaluatorRestart(
+        index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=draft.now + wait
     )
-    _announce(draft, slot, failure)
+    _announce(draft, replica, failure)
 
 
-def _leave(draft: Draft, slot: Slot, failure: Failure) -> None:
+def _leave(draft: Draft, replica: Replica, failure: Failure) -> None:
     """Under Never the failed pod stays, which is said once."""
-    uid, known = draft.pods[slot].uid, draft.evaluators.get(slot.index)
+    uid, known = draft.pods[replica].uid, draft.evaluators.get(replica.index)
     if known is None or known.uid != uid:
-        draft.evaluators[slot.index] = EvaluatorRestart(index=slot.index, uid=uid, stays=True)
-        _announce(draft, slot, failure)
+        draft.evaluators[replica.index] = EvaluatorRestart(index=replica.index, uid=uid, stays=True)
+        _announce(draft, replica, failure)
 
 
-def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
+def _announce(draft: Draft, replica: Replica, failure: Failure) -> None:
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
     draft.warn(
         EventReason.POD_FAILED,
-        f"Pod {draft.pod_name(slot)} failed{code} ({cause_of(failure)}); training goes on.",
+        f"Pod {draft.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
     )
 
 
-def _act_when_due(draft: Draft, slot: Slot) -> None:
-    known = draft.evaluators.get(slot.index)
+def _act_when_due(draft: Draft, replica: Replica) -> None:
+    known = draft.evaluators.get(replica.index)
     if known is None or known.due is None:
         return
     backoff = draft.spec.failure_policy.backoff
     longest = delay(backoff.initial_seconds, backoff.max_seconds, max(0, known.consecutive - 1))
     due = min(known.due, draft.now + longest)  # the clock may have been set back
     if draft.now < due:
-        draft.evaluators[slot.index] = known.model_copy(update={"due": due})
+        draft.evaluators[replica.index] = known.model_copy(update={"due": due})
         draft.check_at(due)
         return
-    draft.evaluators[slot.index] = known.model_copy(update={"due": None})
-    draft.renew(slot)
+    draft.evaluators[replica.index] = known.model_copy(update={"due": None})
+    draft.renew(replica)
     draft.count_restart(Role.EVALUATOR)

@@ -14,88 +14,94 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import OpenIncident
 from dtj_operator.reconcile.failures.causes import cause_of
-from dtj_operator.reconcile.failures.failure import Failure, failure_in
-from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, Judgement, describe_root, judge, rule_of
+from dtj_operator.reconcile.failures.failure import Failure, find_failure
+from dtj_operator.reconcile.failures.restart_decision import (
+    FAIL_JOB,
+    RestartDecision,
+    decide_restart,
+    describe_root,
+    rule_of,
+)
 from dtj_operator.reconcile.failures.restart_scope import replaced, scope_of
-from dtj_operator.reconcile.failures.root_cause import last_incident, root_of, tally
+from dtj_operator.reconcile.failures.root_cause import last_incident, root_cause, tally
 from dtj_operator.reconcile.policies.completion import fail_job
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.plan import Verdict
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 NAMED = 5
 """So many replaced pods are named in an event."""
 
 
-def recovering(draft: Draft) -> Verdict | None:
+def apply_failure_policy(draft: Draft) -> Verdict | None:
     """Note failures, and act on the open incident when it is due."""
     if draft.incident is not None and draft.incident.opened_at > draft.now:
         # The clock was set back, or is another machine's: what waits would wait for the difference too.
         draft.incident = draft.incident.model_copy(update={"opened_at": draft.now})
-    for slot in list(draft.slots):
-        if slot.role is Role.EVALUATOR or slot in draft.completed:
+    for replica in list(draft.records):
+        if replica.role is Role.EVALUATOR or replica in draft.completed:
             continue
-        failure = failure_in(draft, slot)
+        failure = find_failure(draft, replica)
         if failure is None:
             continue
-        verdict = _take_in(draft, slot, failure)
+        verdict = _take_in(draft, replica, failure)
         if verdict is not None:
             return verdict
     return _act_when_due(draft)
 
 
-def _take_in(draft: Draft, slot: Slot, failure: Failure) -> Verdict | None:
+def _take_in(draft: Draft, replica: Replica, failure: Failure) -> Verdict | None:
     incident = draft.incident
     if incident is None:
-        _open(draft, slot, failure)
+        _open(draft, replica, failure)
     elif incident.acted_attempt is None:
-        _join(draft, incident, slot, failure)
-    elif draft.slots[slot].attempt < incident.acted_attempt:
-        return _follow(draft, incident, slot, failure)
+        _join(draft, incident, replica, failure)
+    elif draft.records[replica].attempt < incident.acted_attempt:
+        return _follow(draft, incident, replica, failure)
     else:
-        _open(draft, slot, failure)
+        _open(draft, replica, failure)
     return None
 
 
-def _open(draft: Draft, slot: Slot, failure: Failure) -> None:
-    draft.incident = OpenIncident(opened_at=draft.now, root=root_of(draft, slot, failure))
-    draft.fallen = {slot}
-    _announce(draft, slot, failure)
+def _open(draft: Draft, replica: Replica, failure: Failure) -> None:
+    draft.incident = OpenIncident(opened_at=draft.now, root=root_cause(draft, replica, failure))
+    draft.failed = {replica}
+    _announce(draft, replica, failure)
 
 
-def _join(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> None:
+def _join(draft: Draft, incident: OpenIncident, replica: Replica, failure: Failure) -> None:
     """Another failure before the action, or more evidence about a known one."""
-    known = slot in draft.fallen
+    known = replica in draft.failed
     if known and not (failure.disruption or failure.node_lost):
         return
-    root = root_of(draft, slot, failure)
+    root = root_cause(draft, replica, failure)
     if (root.rank, root.at) < (incident.root.rank, incident.root.at):
         draft.incident = incident.model_copy(update={"root": root})
     if not known:
-        draft.fallen.add(slot)
-        _announce(draft, slot, failure)
+        draft.failed.add(replica)
+        _announce(draft, replica, failure)
 
 
-def _follow(draft: Draft, incident: OpenIncident, slot: Slot, failure: Failure) -> Verdict | None:
+def _follow(draft: Draft, incident: OpenIncident, replica: Replica, failure: Failure) -> Verdict | None:
     """A survivor that fell after the action: replaced within the incident, free of charge."""
     root = incident.root
-    _announce(draft, slot, failure)
+    _announce(draft, replica, failure)
     if (
-        draft.restart_policy(slot) is RestartPolicy.NEVER
+        draft.restart_policy(replica) is RestartPolicy.NEVER
         and not root.evidence
         and not failure.evidence
         and root.rule is None
     ):
-        own = root_of(draft, slot, failure)
-        judged = judge(draft, own, {slot})
+        own = root_cause(draft, replica, failure)
+        judged = decide_restart(draft, own, {replica})
         if judged.fails is not None:
             draft.last_incident = last_incident(own, time=incident.opened_at, action=FAIL_JOB)
             return fail_job(draft, judged.fails, judged.message)
-    draft.fallen.add(slot)
-    draft.renew(slot)
-    draft.count_restart(slot.role)
+    draft.failed.add(replica)
+    draft.renew(replica)
+    draft.count_restart(replica.role)
     return None
 
 
@@ -105,12 +111,12 @@ def _act_when_due(draft: Draft) -> Verdict | None:
         return None
     root = incident.root
     told = describe_root(draft, root)
-    if draft.fallen.isdisjoint(draft.wanted):
+    if draft.failed.isdisjoint(draft.desired):
         draft.incident = None
         draft.expect_attempt(None)
         draft.set_false(ConditionType.RESTARTING, Reason.SCALED, f"{told}; the job is scaled to go on without it.")
         return None
-    judged = judge(draft, root, draft.fallen)
+    judged = decide_restart(draft, root, draft.failed)
     due = incident.opened_at + judged.wait
     if draft.now < due:
         draft.check_at(due)
@@ -124,17 +130,17 @@ def _act_when_due(draft: Draft) -> Verdict | None:
     return None
 
 
-def _act(draft: Draft, incident: OpenIncident, judged: Judgement) -> None:
-    root, failed = incident.root, draft.fallen
+def _act(draft: Draft, incident: OpenIncident, judged: RestartDecision) -> None:
+    root, failed = incident.root, draft.failed
     scope = scope_of(draft, rule_of(draft, root))
     targets = replaced(draft, scope, root.role, failed)
     draft.attempt += 1
-    for slot in targets:
-        if slot in failed or slot in draft.pods:
-            draft.count_restart(slot.role)
-        draft.renew(slot)
+    for replica in targets:
+        if replica in failed or replica in draft.pods:
+            draft.count_restart(replica.role)
+        draft.renew(replica)
     told = describe_root(draft, root)
-    names = ", ".join(str(slot) for slot in targets[:NAMED]) + " …" * (len(targets) > NAMED)
+    names = ", ".join(str(replica) for replica in targets[:NAMED]) + " …" * (len(targets) > NAMED)
     cost = "charged" if judged.charged else "free of charge"
     tally(draft, judged, root)
     draft.incident = incident.model_copy(update={"acted_attempt": draft.attempt})
@@ -147,9 +153,9 @@ def _act(draft: Draft, incident: OpenIncident, judged: Judgement) -> None:
     )
 
 
-def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
+def _announce(draft: Draft, replica: Replica, failure: Failure) -> None:
     """One event for each failed pod."""
-    name = draft.pod_name(slot)
+    name = draft.pod_name(replica)
     where = f" on node {failure.node}" if failure.node else ""
     code = failure.exit_code
     how = "is lost" if code is None else f"failed with exit code {code}"
@@ -157,7 +163,7 @@ def _announce(draft: Draft, slot: Slot, failure: Failure) -> None:
     draft.warn(EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}")
 
 
-def forgiven(draft: Draft) -> None:
+def reset_backoff(draft: Draft) -> None:
     """After `resetAfterSeconds` of Running the backoff and the free row begin anew."""
     backoff = draft.backoff
     running = draft.condition(ConditionType.RUNNING)

@@ -11,68 +11,69 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.status import whole_second
 from dtj_operator.reconcile.failures.termination import succeeded
-from dtj_operator.reconcile.state.replicas import SlotRecord
+from dtj_operator.reconcile.state.replicas import ReplicaRecord
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def observed(draft: Draft) -> None:
+def track_pods(draft: Draft) -> None:
     """Take in which pods exist and which are done.
 
     Under Always nothing is ever done: the kubelet starts an ended container again, and calls a pod Succeeded only if
     it was deleted and all its containers ended with 0 then.
     """
-    for slot, record in list(draft.slots.items()):
-        pod = draft.current(slot)
+    _take_progress(draft)
+    for replica, record in list(draft.records.items()):
+        pod = draft.current(replica)
         if pod is None:
             continue
-        if not record.seen or pod.attempt > record.attempt:
-            draft.slots[slot] = SlotRecord(pod.attempt, seen=True)
+        if not record.observed or pod.attempt > record.attempt:
+            draft.records[replica] = ReplicaRecord(pod.attempt, observed=True)
             draft.attempt = max(draft.attempt, pod.attempt)
         if (
-            slot not in draft.completed
-            and not draft.serves(slot)
-            and succeeded(pod, draft.main(slot))
+            replica not in draft.completed
+            and not draft.serves(replica)
+            and succeeded(pod, draft.main(replica))
             and not (draft.finished and pod.deleted_at)
-            and not _fallen(draft, slot)
-            and draft.restart_policy(slot) is not RestartPolicy.ALWAYS
+            and not _fallen(draft, replica)
+            and draft.restart_policy(replica) is not RestartPolicy.ALWAYS
         ):
-            draft.completed.add(slot)
+            draft.completed.add(replica)
     if draft.snapshot.made and not draft.finished:
         _remember_made(draft)
     if draft.first_pod_time is None and draft.start_time:
         # Pods of before a suspension may still terminate, and keep those of this start from being created.
-        created = [pod.created_at for slot in draft.slots if (pod := draft.current(slot))]
+        created = [pod.created_at for replica in draft.records if (pod := draft.current(replica))]
         if created:
             # The API server's clock, which may be ahead of ours: what is seen was created by now.
             draft.first_pod_time = whole_second(max(min(*created, draft.now), draft.start_time))
 
 
-def _fallen(draft: Draft, slot: Slot) -> bool:
-    """Whether the slot's pod has failed and waits to be replaced: what it ends with after that is not heard."""
-    if slot.role is Role.EVALUATOR:
-        known = draft.evaluators.get(slot.index)
+def _fallen(draft: Draft, replica: Replica) -> bool:
+    """Whether the replica's pod has failed and waits to be replaced: what it ends with after that is not heard."""
+    if replica.role is Role.EVALUATOR:
+        known = draft.evaluators.get(replica.index)
         return known is not None and known.due is not None
-    return draft.waits_to_act and slot in draft.fallen
+    return draft.waits_to_act and replica in draft.failed
 
 
 def _remember_made(draft: Draft) -> None:
     """A pod that was made and is gone before a pass could write down that it existed has been seen all the same."""
-    for slot, record in draft.slots.items():
-        attempt = draft.snapshot.made.get(draft.pod_name(slot))
-        if attempt is None or slot.role is Role.EVALUATOR or slot in draft.pods:
+    for replica, record in draft.records.items():
+        attempt = draft.snapshot.made.get(draft.pod_name(replica))
+        if attempt is None or replica.role is Role.EVALUATOR or replica in draft.pods:
             continue
-        if not record.seen and attempt >= record.attempt:
-            draft.slots[slot] = SlotRecord(attempt, seen=True)
+        if not record.observed and attempt >= record.attempt:
+            draft.records[replica] = ReplicaRecord(attempt, observed=True)
 
 
 EVERY = timedelta(seconds=30)
 """The shortest time between two writes of progress alone."""
 
 
-def reported(draft: Draft) -> None:
+def _take_progress(draft: Draft) -> None:
     """Take over the latest answer of the success pod, at most every 30 s."""
     latest, known = draft.snapshot.progress, draft.progress
     if latest is None or latest.updated_at is None:

@@ -1,6 +1,6 @@
-"""Every slot has its pod, and nothing else of the job exists.
+"""Every replica has its pod, and nothing else of the job exists.
 
-Runs last: what the earlier policies have decided stands in the slot records, and here it is
+Runs last: what the earlier policies have decided stands in the replica records, and here it is
 turned into creations and deletions. Read again after a crash, the same records give the same
 actions, so nothing is done twice and nothing is forgotten.
 """
@@ -16,38 +16,40 @@ from dtj_operator.reconcile.state.plan import CreatePod, CreateService
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dtj_operator.reconcile.state.replicas import Slot, SlotRecord
+    from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def membership(draft: Draft) -> None:
-    """Bring pods and service to what the slot records ask for."""
+def reconcile_pods(draft: Draft) -> None:
+    """Bring pods and service to what the replica records ask for."""
     service_stands = _service(draft)
     for blocked in draft.snapshot.blocked_writes:
         if blocked.rests(draft.now):
             draft.check_at(blocked.retry_at)
-    for pod in draft.strays:
+    for pod in draft.misnamed:
         draft.remove(pod)
-    surplus = [slot for slot in draft.pods if slot not in draft.slots]
-    for slot in sorted(surplus, key=lambda s: s.index, reverse=True):
-        if draft.pods[slot].phase != "Succeeded":
-            draft.remove(draft.pods[slot])
+    surplus = [replica for replica in draft.pods if replica not in draft.records]
+    for replica in sorted(surplus, key=lambda s: s.index, reverse=True):
+        if draft.pods[replica].phase != "Succeeded":
+            draft.remove(draft.pods[replica])
     vacant = [
-        slot for slot, record in draft.slots.items() if slot not in draft.completed and _vacant(draft, slot, record)
+        replica
+        for replica, record in draft.records.items()
+        if replica not in draft.completed and _vacant(draft, replica, record)
     ]
     if vacant and service_stands and not draft.held:
         avoid, waiting = draft.lost_nodes(), held_back(draft, vacant)
-        for slot in vacant:
-            if slot not in waiting and draft.pod_name(slot) not in draft.others:
-                draft.actions.append(CreatePod(slot.role, slot.index, draft.attempt, avoid))
+        for replica in vacant:
+            if replica not in waiting and draft.pod_name(replica) not in draft.foreign:
+                draft.actions.append(CreatePod(replica.role, replica.index, draft.attempt, avoid))
 
 
-def _vacant(draft: Draft, slot: Slot, record: SlotRecord) -> bool:
-    """Whether the slot waits for its pod; a pod of an older attempt has to go first."""
-    pod = draft.pods.get(slot)
+def _vacant(draft: Draft, replica: Replica, record: ReplicaRecord) -> bool:
+    """Whether the replica waits for its pod; a pod of an older attempt has to go first."""
+    pod = draft.pods.get(replica)
     if pod is None:
-        return not record.seen
-    return draft.current(slot) is None and draft.remove(pod)
+        return not record.observed
+    return draft.current(replica) is None and draft.remove(pod)
 
 
 def _service(draft: Draft) -> bool:
@@ -62,7 +64,7 @@ def _service(draft: Draft) -> bool:
     return True
 
 
-def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
+def held_back(draft: Draft, slots: Iterable[Replica]) -> set[Replica]:
     """Those of the slots whose pods may not be created yet.
 
     A refusal holds back its like and what comes after: first what replaces a failed pod, which had its place before,
@@ -71,12 +73,14 @@ def held_back(draft: Draft, slots: Iterable[Slot]) -> set[Slot]:
     blocked_writes = draft.snapshot.blocked_writes
     if not blocked_writes:
         return set()
-    failed = draft.fallen if draft.incident else set()
-    turns = {draft.pod_name(slot): (slot.role is Role.EVALUATOR, slot not in failed) for slot in draft.slots}
+    failed = draft.failed if draft.incident else set()
+    turns = {
+        draft.pod_name(replica): (replica.role is Role.EVALUATOR, replica not in failed) for replica in draft.records
+    }
     first = (False, False)
 
     def waits(name: str) -> bool:
         heard = (blocked for blocked in blocked_writes if turns.get(blocked.target, first) <= turns[name])
         return too_early(heard, name, draft.job.generation, draft.now)
 
-    return {slot for slot in slots if waits(draft.pod_name(slot))}
+    return {replica for replica in slots if waits(draft.pod_name(replica))}

@@ -6,28 +6,28 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason, RestartPolicy, Role
 from dtj_operator.api.status import whole_second
-from dtj_operator.reconcile.failures.pod_problems import obstacle, obstacle_beside
+from dtj_operator.reconcile.failures.pod_problems import find_pod_problem, find_side_problem
 from dtj_operator.reconcile.failures.termination import ended
 from dtj_operator.reconcile.state.blocked_writes import unanswered, untried
-from dtj_operator.reconcile.state.replicas import success_slot
+from dtj_operator.reconcile.state.replicas import success_replica
 from dtj_operator.reconcile.state.scope import ALL_READY
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 IN_PLACE = "RestartInPlace"
 """`lastIncident.action` of a restart by the kubelet."""
 
 
-def is_up(draft: Draft, slot: Slot) -> bool:
-    """Whether the slot does its part: its pod is Ready, or it is done."""
-    if slot in draft.completed:
+def is_up(draft: Draft, replica: Replica) -> bool:
+    """Whether the replica does its part: its pod is Ready, or it is done."""
+    if replica in draft.completed:
         return True
-    pod = draft.current(slot)
+    pod = draft.current(replica)
     return (
         pod is not None
         and pod.ready
@@ -39,11 +39,11 @@ def is_up(draft: Draft, slot: Slot) -> bool:
 
 def all_up(draft: Draft) -> bool:
     """Whether every chief, worker and ps does its part, and there is one to do it."""
-    training = [slot for slot in draft.wanted if slot.role in TRAINING_ROLES]
+    training = [replica for replica in draft.desired if replica.role in TRAINING_ROLES]
     return (
-        any(slot.role in {"chief", "worker"} for slot in training)
-        and draft.slots.keys() >= set(training)
-        and all(is_up(draft, slot) for slot in training)
+        any(replica.role in {"chief", "worker"} for replica in training)
+        and draft.records.keys() >= set(training)
+        and all(is_up(draft, replica) for replica in training)
     )
 
 
@@ -115,7 +115,7 @@ def set_running(draft: Draft) -> None:
 
 def _all_ready(draft: Draft) -> None:
     """Running; what is in the way of an evaluator or of the service is said beside it."""
-    found = obstacle_beside(draft)
+    found = find_side_problem(draft)
     sentence = f"Training runs, but {found.sentence}" if found else ALL_READY
     old = draft.condition(ConditionType.RUNNING)
     if old and old.holds and (old.message == sentence or _same_subject(old.message, sentence)):
@@ -126,7 +126,7 @@ def _all_ready(draft: Draft) -> None:
 
 
 def _why_not(draft: Draft) -> tuple[Reason, str]:
-    if success_slot(draft) is None:
+    if success_replica(draft) is None:
         return (
             Reason.NO_REPLICAS,
             "No chief and no worker is wanted; set spec.replicaSpecs.worker.replicas.",
@@ -134,10 +134,10 @@ def _why_not(draft: Draft) -> tuple[Reason, str]:
     invalid = draft.condition(ConditionType.INVALID)
     if invalid and invalid.holds and invalid.reason != Reason.INVALID:
         return Reason.INVALID, invalid.message
-    found = obstacle(draft)
+    found = find_pod_problem(draft)
     if found:
         return found.reason, found.sentence
-    down = [s for s in draft.wanted if s.role is not Role.EVALUATOR and not is_up(draft, s)]
+    down = [s for s in draft.desired if s.role is not Role.EVALUATOR and not is_up(draft, s)]
     waited, more = _names(draft, down), _ended_beside(draft, down)
     if draft.holds(ConditionType.RESTARTING):
         return Reason.RESTARTING, f"Recovering; waits for {waited}.{more}"
@@ -146,20 +146,20 @@ def _why_not(draft: Draft) -> tuple[Reason, str]:
     return Reason.STARTING, f"Waits for {waited} to be ready.{more}"
 
 
-def _names(draft: Draft, down: list[Slot]) -> str:
-    names = ", ".join(draft.pod_name(slot) for slot in down[:NAMED])
+def _names(draft: Draft, down: list[Replica]) -> str:
+    names = ", ".join(draft.pod_name(replica) for replica in down[:NAMED])
     more = len(down) - NAMED
     return f"{names} and {more} more" if more > 0 else names or "its pods"
 
 
-def _ended_beside(draft: Draft, down: list[Slot]) -> str:
+def _ended_beside(draft: Draft, down: list[Replica]) -> str:
     """A sentence about a container that has ended beside a main one that runs, or nothing."""
-    for slot in down:
-        pod = draft.current(slot)
-        if pod is None or pod.phase != "Running" or draft.restart_policy(slot) is RestartPolicy.ALWAYS:
+    for replica in down:
+        pod = draft.current(replica)
+        if pod is None or pod.phase != "Running" or draft.restart_policy(replica) is RestartPolicy.ALWAYS:
             continue
         for one in pod.containers:
-            if one.terminated and not one.init and ended(pod, draft.main(slot)) is None:
+            if one.terminated and not one.init and ended(pod, draft.main(replica)) is None:
                 told = f" Container {one.name} of {pod.name} has ended (exit code {one.terminated.exit_code})"
                 return (
                     f"{told}, and a pod is ready only while all its containers run; "

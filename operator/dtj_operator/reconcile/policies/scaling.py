@@ -19,19 +19,19 @@ from dtj_operator.api.enums import (
 )
 from dtj_operator.api.status import LastIncident, OpenIncident, Root
 from dtj_operator.reconcile.policies.created import warn_of_growth
-from dtj_operator.reconcile.state.replicas import SlotRecord, success_slot
+from dtj_operator.reconcile.state.replicas import ReplicaRecord, success_replica
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Slot
+    from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 
 
 def resized(draft: Draft) -> bool:
     """Whether the spec asks for other slots than the job runs with."""
-    return draft.slots.keys() != set(draft.wanted)
+    return draft.records.keys() != set(draft.desired)
 
 
-def scaled(draft: Draft) -> None:
+def scale(draft: Draft) -> None:
     """Take over a new size; an incident that waits for its action goes first."""
     if draft.held or not resized(draft):
         return
@@ -39,20 +39,20 @@ def scaled(draft: Draft) -> None:
         draft.held = "The job is scaled once its restart is under way."
         return
     before = draft.strategy
-    warn_of_growth(draft, len(draft.slots))
+    warn_of_growth(draft, len(draft.records))
     draft.choose_strategy()
     draft.attempt += 1
     told = _re_created(draft, before.type if before else None)
-    wanted = dict.fromkeys(draft.wanted)
-    running = [slot for slot in told if draft.slots[slot].seen]
-    draft.slots = {slot: r for slot, r in draft.slots.items() if slot in wanted}
-    for slot in wanted:
-        draft.slots.setdefault(slot, SlotRecord(draft.attempt, seen=False))
-    for slot in told:
-        draft.renew(slot)
-    for slot in list(draft.in_place):
-        if slot not in wanted:
-            del draft.in_place[slot]
+    wanted = dict.fromkeys(draft.desired)
+    running = [replica for replica in told if draft.records[replica].observed]
+    draft.records = {replica: r for replica, r in draft.records.items() if replica in wanted}
+    for replica in wanted:
+        draft.records.setdefault(replica, ReplicaRecord(draft.attempt, observed=False))
+    for replica in told:
+        draft.renew(replica)
+    for replica in list(draft.container_restarts):
+        if replica not in wanted:
+            del draft.container_restarts[replica]
     draft.evaluators = {
         index: one for index, one in draft.evaluators.items() if index < draft.spec.replicas(Role.EVALUATOR)
     }
@@ -61,13 +61,13 @@ def scaled(draft: Draft) -> None:
     draft.note(EventReason.SCALED, message)
     if running:
         _planned_restart(draft, running[0], message)
-    elif success_slot(draft) is None and draft.incident is not None:
+    elif success_replica(draft) is None and draft.incident is not None:
         # Nobody is left to recover; who comes back one day starts anew.
         draft.incident = None
         draft.set_false(ConditionType.RESTARTING, Reason.NO_REPLICAS, message)
 
 
-def _re_created(draft: Draft, before: StrategyType | None) -> list[Slot]:
+def _re_created(draft: Draft, before: StrategyType | None) -> list[Replica]:
     """Slots of the new size whose running pods have to learn of it by being made anew."""
     now = draft.strategy.type if draft.strategy else None
     if StrategyType.MULTI_WORKER_MIRRORED in {before, now}:
@@ -76,10 +76,14 @@ def _re_created(draft: Draft, before: StrategyType | None) -> list[Slot]:
         roles = {Role.CHIEF}
     else:
         roles = set()
-    return [slot for slot in draft.wanted if slot.role in roles and slot in draft.slots and slot not in draft.completed]
+    return [
+        replica
+        for replica in draft.desired
+        if replica.role in roles and replica in draft.records and replica not in draft.completed
+    ]
 
 
-def _planned_restart(draft: Draft, first: Slot, message: str) -> None:
+def _planned_restart(draft: Draft, first: Replica, message: str) -> None:
     """Running pods are re-created: a restart that is nobody's fault."""
     counts = draft.restarts.by_cause
     draft.restarts = draft.restarts.model_copy(
@@ -88,7 +92,7 @@ def _planned_restart(draft: Draft, first: Slot, message: str) -> None:
             "by_cause": counts | {Cause.SCALED: counts.get(Cause.SCALED, 0) + 1},
         }
     )
-    draft.fallen = set()
+    draft.failed = set()
     draft.incident = OpenIncident(
         opened_at=draft.now,
         root=Root(

@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.api.status import whole_second
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
-from dtj_operator.reconcile.policies.created import take_spec
-from dtj_operator.reconcile.policies.validation import validated_at_rest
+from dtj_operator.reconcile.policies.created import accept_new_spec
+from dtj_operator.reconcile.policies.validation import validate_while_suspended
 from dtj_operator.reconcile.state.plan import Verdict
-from dtj_operator.reconcile.state.replicas import SlotRecord
+from dtj_operator.reconcile.state.replicas import ReplicaRecord
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def suspended(draft: Draft) -> Verdict | None:
+def suspend(draft: Draft) -> Verdict | None:
     """While `spec.suspend` is set the job has no unfinished pods, no service, no startTime."""
     if not draft.spec.suspend:
         return None
     draft.start_time = None
-    take_spec(draft)
-    validated_at_rest(draft)
+    accept_new_spec(draft)
+    validate_while_suspended(draft)
     draft.choose_strategy()
-    draft.slots, draft.in_place, draft.evaluators = {}, {}, {}
+    draft.records, draft.container_restarts, draft.evaluators = {}, {}, {}
     draft.incident, draft.started = None, False
     draft.expect_attempt(None)
     if draft.first_running_time is None:
@@ -41,7 +41,7 @@ def suspended(draft: Draft) -> Verdict | None:
     return Verdict.SETTLED
 
 
-def started(draft: Draft) -> None:
+def start(draft: Draft) -> None:
     """Set startTime before the first pod; a resume begins a new attempt.
 
     A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
@@ -57,5 +57,5 @@ def started(draft: Draft) -> None:
         return
     draft.start_time = whole_second(draft.now)
     draft.choose_strategy()
-    take_spec(draft)
-    draft.slots = {slot: SlotRecord(draft.attempt, seen=False) for slot in draft.wanted}
+    accept_new_spec(draft)
+    draft.records = {replica: ReplicaRecord(draft.attempt, observed=False) for replica in draft.desired}

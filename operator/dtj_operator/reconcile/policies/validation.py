@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-def validated(draft: Draft) -> None:
+def validate(draft: Draft) -> None:
     """Set or clear `Invalid`; no pod is made from an invalid spec."""
     reason, message = _bad_pattern(draft) or _problem(draft)
     if reason is None:
@@ -25,7 +25,7 @@ def validated(draft: Draft) -> None:
         draft.held = message
 
 
-def validated_at_rest(draft: Draft) -> None:
+def validate_while_suspended(draft: Draft) -> None:
     """Of a suspended job only the patterns can be judged; what the server refused stands until the spec is another."""
     told, bad = draft.condition(ConditionType.INVALID), _bad_pattern(draft)
     if bad is not None:

@@ -106,6 +106,6 @@ def untried(draft: Draft) -> bool:
         and draft.before.observed_generation == draft.job.generation
         and (
             draft.snapshot.service is None
-            or any(slot not in draft.pods and slot not in draft.completed for slot in draft.slots)
+            or any(replica not in draft.pods and replica not in draft.completed for replica in draft.records)
         )
     )

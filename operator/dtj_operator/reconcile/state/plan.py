@@ -32,7 +32,7 @@ class Urgency(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """One pod for one slot, built by `builders.pod`."""
+    """One pod for one replica, built by `builders.pod`."""
 
     role: str
     index: int

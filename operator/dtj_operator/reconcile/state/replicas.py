@@ -1,6 +1,6 @@
-"""Slots: the places of a job that a pod can fill, and what is remembered of each.
+"""The replicas of a job, and what is remembered of each.
 
-A slot is a role and an index. For each one status keeps which attempt its pod has to be of (an
+A replica is a role and an index. For each one status keeps which attempt its pod has to be of (an
 older pod is ours to delete) and whether that pod has been seen (then its absence is a failure,
 not a beginning). Kept as ranges: a job of a thousand workers needs one line.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import Draft
 
 
-class Slot(NamedTuple):
+class Replica(NamedTuple):
     """One place for one pod."""
 
     role: Role
@@ -30,42 +30,42 @@ class Slot(NamedTuple):
         return f"{self.role}-{self.index}"
 
 
-class SlotRecord(NamedTuple):
-    """What is remembered of a slot."""
+class ReplicaRecord(NamedTuple):
+    """What is remembered of a replica."""
 
     attempt: int
-    seen: bool
+    observed: bool
 
 
-def wanted_slots(spec: JobSpec) -> list[Slot]:
-    """Every slot the spec asks for, by role and index."""
+def desired_replicas(spec: JobSpec) -> list[Replica]:
+    """Every replica the spec asks for, by role and index."""
     return [
-        Slot(role, index)
+        Replica(role, index)
         for role in Role
         if role in spec.replica_specs
         for index in range(spec.replica_specs[role].replicas)
     ]
 
 
-def read_slots(groups: Mapping[Role, tuple[SlotGroup, ...]]) -> dict[Slot, SlotRecord]:
+def read_records(groups: Mapping[Role, tuple[SlotGroup, ...]]) -> dict[Replica, ReplicaRecord]:
     """The records as status keeps them."""
-    records: dict[Slot, SlotRecord] = {}
+    records: dict[Replica, ReplicaRecord] = {}
     for role, lines in groups.items():
         for line in lines:
             seen = set(parse_ranges(line.seen))
             for index in parse_ranges(line.indexes):
-                records[Slot(role, index)] = SlotRecord(line.attempt, index in seen)
+                records[Replica(role, index)] = ReplicaRecord(line.attempt, index in seen)
     return records
 
 
-def write_slots(records: Mapping[Slot, SlotRecord]) -> dict[Role, tuple[SlotGroup, ...]]:
+def write_records(records: Mapping[Replica, ReplicaRecord]) -> dict[Role, tuple[SlotGroup, ...]]:
     """The records for status: by role, then by attempt."""
     grouped: dict[Role, dict[int, tuple[list[int], list[int]]]] = {}
-    for slot, record in records.items():
-        indexes, seen = grouped.setdefault(slot.role, {}).setdefault(record.attempt, ([], []))
-        indexes.append(slot.index)
-        if record.seen:
-            seen.append(slot.index)
+    for replica, record in records.items():
+        indexes, seen = grouped.setdefault(replica.role, {}).setdefault(record.attempt, ([], []))
+        indexes.append(replica.index)
+        if record.observed:
+            seen.append(replica.index)
     return {
         role: tuple(
             SlotGroup(attempt=attempt, indexes=format_ranges(indexes), seen=format_ranges(seen))
@@ -76,22 +76,22 @@ def write_slots(records: Mapping[Slot, SlotRecord]) -> dict[Role, tuple[SlotGrou
     }
 
 
-def read_indexes(ranges: Mapping[Role, str]) -> set[Slot]:
+def read_indexes(ranges: Mapping[Role, str]) -> set[Replica]:
     """Slots written as ranges by role."""
-    return {Slot(role, index) for role, text in ranges.items() for index in parse_ranges(text)}
+    return {Replica(role, index) for role, text in ranges.items() for index in parse_ranges(text)}
 
 
-def write_indexes(slots: Iterable[Slot]) -> dict[Role, str]:
+def write_indexes(slots: Iterable[Replica]) -> dict[Role, str]:
     """Slots as ranges by role."""
     grouped: dict[Role, list[int]] = {}
-    for slot in slots:
-        grouped.setdefault(slot.role, []).append(slot.index)
+    for replica in slots:
+        grouped.setdefault(replica.role, []).append(replica.index)
     return {role: format_ranges(grouped[role]) for role in Role if role in grouped}
 
 
-def success_slot(draft: Draft) -> Slot | None:
+def success_replica(draft: Draft) -> Replica | None:
     """The pod whose success is the job's: the chief, or worker 0 where there is none."""
     for role in (Role.CHIEF, Role.WORKER):
         if draft.spec.replicas(role):
-            return Slot(role, 0)
+            return Replica(role, 0)
     return None

@@ -27,7 +27,7 @@ from dtj_operator.builders.metadata import pod_name
 from dtj_operator.builders.pod import main_container_name
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.reconcile.state.plan import Action, DeletePod, Event
-from dtj_operator.reconcile.state.replicas import Slot, SlotRecord, read_indexes, read_slots, wanted_slots
+from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord, desired_replicas, read_indexes, read_records
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
@@ -55,38 +55,38 @@ class Draft:
         "before",
         "completed",
         "completion_time",
+        "container_restarts",
+        "desired",
         "evaluators",
         "events",
-        "fallen",
+        "failed",
         "first_pod_time",
         "first_running_time",
+        "foreign",
         "held",
-        "in_place",
         "incident",
         "job",
         "last_incident",
         "main_names",
         "message",
+        "misnamed",
         "name",
         "next_check",
         "now",
-        "others",
         "phase",
         "pods",
         "progress",
+        "records",
+        "records_before",
         "replica_statuses",
         "restarts",
         "role_restarts",
-        "slots",
-        "slots_before",
         "snapshot",
         "spec",
         "spec_hash",
         "start_time",
         "started",
         "strategy",
-        "strays",
-        "wanted",
         "workers",
     )
 
@@ -97,28 +97,28 @@ class Draft:
         ledger = before.ledger
         self.snapshot, self.job, self.spec, self.now = snapshot, job, job.spec, now
         self.name, self.before = job.name, before
-        self.wanted = wanted_slots(job.spec)
+        self.desired = desired_replicas(job.spec)
         self.main_names = {role: main_container_name(job, role) for role in job.spec.replica_specs}
 
-        self.pods: dict[Slot, Pod] = {}
-        """Pods of this job in the name of their slot."""
-        self.strays: list[Pod] = []
-        """Pods of this job whose name is not their slot's."""
-        self.others: dict[str, Pod] = {}
+        self.pods: dict[Replica, Pod] = {}
+        """Pods of this job in the name of their replica."""
+        self.misnamed: list[Pod] = []
+        """Pods of this job whose name is not their replica's."""
+        self.foreign: dict[str, Pod] = {}
         """Pods with our labels that belong to somebody else, by name."""
         self._sort(snapshot.pods)
 
         self.attempt = before.attempt
-        self.slots_before = read_slots(ledger.slots)
-        self.slots = dict(self.slots_before)
+        self.records_before = read_records(ledger.slots)
+        self.records = dict(self.records_before)
         self.incident: OpenIncident | None = ledger.incident
-        self.fallen = read_indexes(ledger.incident.failed) if ledger.incident else set()
+        self.failed = read_indexes(ledger.incident.failed) if ledger.incident else set()
         """What `incident.failed` will say. A set as long as the pass takes, as thousands may fall at once."""
         self.last_incident = before.last_incident
         self.restarts, self.backoff = before.restarts, before.backoff
-        self.completed = {Slot(role, index) for role, indexes in before.completed.items() for index in indexes}
-        self.in_place = {
-            Slot(role, index): count for role, counts in ledger.in_place.items() for index, count in counts.items()
+        self.completed = {Replica(role, index) for role, indexes in before.completed.items() for index in indexes}
+        self.container_restarts = {
+            Replica(role, index): count for role, counts in ledger.in_place.items() for index, count in counts.items()
         }
         self.evaluators = {one.index: one for one in ledger.evaluators}
         self.role_restarts = {r: s.restarts for r, s in before.replica_statuses.items()}
@@ -143,31 +143,31 @@ class Draft:
     def _sort(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             if pod.owner_uid != self.job.uid:
-                self.others[pod.name] = pod
+                self.foreign[pod.name] = pod
             elif pod.role in ROLES and pod.name == pod_name(self.name, pod.role, pod.index):
-                self.pods[Slot(Role(pod.role), pod.index)] = pod
+                self.pods[Replica(Role(pod.role), pod.index)] = pod
             else:
-                self.strays.append(pod)
+                self.misnamed.append(pod)
 
     # Looking
 
-    def pod_name(self, slot: Slot) -> str:
-        """Name of the pod of a slot."""
-        return pod_name(self.name, slot.role, slot.index)
+    def pod_name(self, replica: Replica) -> str:
+        """Name of the pod of a replica."""
+        return pod_name(self.name, replica.role, replica.index)
 
-    def main(self, slot: Slot) -> str:
+    def main(self, replica: Replica) -> str:
         """Name of the container whose end counts."""
-        return self.main_names.get(slot.role, "")
+        return self.main_names.get(replica.role, "")
 
-    def restart_policy(self, slot: Slot) -> RestartPolicy:
+    def restart_policy(self, replica: Replica) -> RestartPolicy:
         """The role's restart policy."""
-        replica = self.spec.replica_specs.get(slot.role)
-        return replica.restart_policy if replica else RestartPolicy.ON_FAILURE
+        spec = self.spec.replica_specs.get(replica.role)
+        return spec.restart_policy if spec else RestartPolicy.ON_FAILURE
 
-    def serves(self, slot: Slot) -> bool:
+    def serves(self, replica: Replica) -> bool:
         """Whether the replica only serves others and so never completes."""
-        return slot.role is Role.PS or (
-            slot.role is Role.WORKER
+        return replica.role is Role.PS or (
+            replica.role is Role.WORKER
             and self.strategy is not None
             and self.strategy.type is StrategyType.PARAMETER_SERVER
         )
@@ -192,12 +192,12 @@ class Draft:
         """Nodes of this job's pods that have been given up."""
         return tuple(sorted({pod.node for pod in self.snapshot.pods if pod.node and self.node_lost(pod)}))
 
-    def current(self, slot: Slot) -> Pod | None:
-        """The pod of the slot, unless it is one of ours to replace."""
-        pod, record = self.pods.get(slot), self.slots.get(slot)
+    def current(self, replica: Replica) -> Pod | None:
+        """The pod of the replica, unless it is one of ours to replace."""
+        pod, record = self.pods.get(replica), self.records.get(replica)
         if pod is None or record is None or pod.attempt < record.attempt:
             return None
-        replaced = self.evaluators.get(slot.index) if slot.role is Role.EVALUATOR else None
+        replaced = self.evaluators.get(replica.index) if replica.role is Role.EVALUATOR else None
         if replaced and replaced.due is None and replaced.uid == pod.uid and not replaced.stays:
             return None
         return pod
@@ -284,10 +284,10 @@ class Draft:
         self.actions.append(DeletePod(pod.name, pod.uid, force))
         return not pod.finalizers and (force or not pod.node or pod.phase in TERMINAL)
 
-    def renew(self, slot: Slot) -> None:
-        """From now on the slot's pod has to be of the current attempt."""
-        self.slots[slot] = SlotRecord(self.attempt, seen=False)
-        self.in_place.pop(slot, None)
+    def renew(self, replica: Replica) -> None:
+        """From now on the replica's pod has to be of the current attempt."""
+        self.records[replica] = ReplicaRecord(self.attempt, observed=False)
+        self.container_restarts.pop(replica, None)
 
     def count_restart(self, role: Role, number: int = 1) -> None:
         """One more pod of the role was replaced or restarted in place because of a failure."""

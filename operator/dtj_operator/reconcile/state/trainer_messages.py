@@ -16,7 +16,7 @@ WHOLE_BELOW = 2**53
 """The API keeps numbers exactly up to here."""
 
 
-def decoded(message: str) -> dict[str, Any]:
+def parse_termination_message(message: str) -> dict[str, Any]:
     """The termination message of our trainer; empty for anybody else's."""
     if not message.startswith("{"):
         return {}
