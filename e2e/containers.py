@@ -42,7 +42,7 @@ def training_process(family: tuple[Process, ...]) -> Process | None:
     """
     inner = {process.pid: process.inner for process in family}
     forked = [process for process in family if process.inner != 1 and inner.get(process.parent, 1) != 1]
-    started = [process for process in family if "dtj_trainer.supervisor.child" in process.command]
+    started = [process for process in family if "dtj_trainer.process.main" in process.command]
     return min(forked or started, key=lambda process: process.inner, default=None)
 
 

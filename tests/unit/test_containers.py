@@ -14,6 +14,6 @@ def test_a_standby_is_not_taken_for_the_process_that_trains_where_the_machines_n
 
 
 def test_without_a_zygote_the_supervisor_starts_what_trains():
-    started = Process(400, 32010, 8, "python -m dtj_trainer.supervisor.child")
+    started = Process(400, 32010, 8, "python -m dtj_trainer.process.main")
     assert training_process((started, PAUSE, SUPERVISOR)) == started
     assert training_process((PAUSE, SUPERVISOR, ZYGOTE)) is None

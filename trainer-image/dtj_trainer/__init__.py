@@ -6,7 +6,7 @@ Importing this imports no TensorFlow: the supervisor lives in the same package.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dtj_trainer import last_word
+from dtj_trainer.process import excepthook
 
 if TYPE_CHECKING:
     from dtj_trainer import data
@@ -31,7 +31,7 @@ _PLACES = {
 }
 """Where each public name lives; imported when it is first used."""
 
-last_word.install()
+excepthook.install()
 
 
 def __getattr__(name: str) -> Any:

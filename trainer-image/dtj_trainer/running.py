@@ -188,7 +188,7 @@ def _copies(session: Session) -> str:
 
 def _serve(environment: Environment, child: ChildLink) -> NoReturn:
     """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
-    from dtj_trainer.supervisor.child import serve
+    from dtj_trainer.process.main import serve
 
     print(f"dtj: {environment.tf_config.task} serves; the program runs in the chief", flush=True)  # noqa: T201 - for people
     serve(child)

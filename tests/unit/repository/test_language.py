@@ -80,7 +80,6 @@ PENDING: dict[str, set[str]] = {
         "facts",
         "feed",
         "keeper",
-        "last_word",
         "life",
         "messenger",
         "nursery",

@@ -12,11 +12,11 @@ from dtj_trainer import running
 from dtj_trainer.data import feed
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
-from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
+from dtj_trainer.process.exit import ending
 from dtj_trainer.running import Session, calm
 from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints

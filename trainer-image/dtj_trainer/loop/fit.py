@@ -11,13 +11,13 @@ from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate, precision
 from dtj_trainer.loop.caller import await_turn, caller, refuse
-from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import Length, length
 from dtj_trainer.loop.result import Result
 from dtj_trainer.loop.side_car import SideCar
+from dtj_trainer.process.exit import ending
 from dtj_trainer.running import Session
 from dtj_trainer.state import export as exported
 from dtj_trainer.state.keeper import Keeper

@@ -10,7 +10,6 @@ from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
 from dtj_trainer.loop.caller import await_turn, caller, refuse
-from dtj_trainer.loop.ending import ending
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
@@ -18,6 +17,7 @@ from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.own_step import OwnStep, build
 from dtj_trainer.loop.result import Result
+from dtj_trainer.process.exit import ending
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 

@@ -35,7 +35,7 @@ def preload(ahead: Ahead | None = None) -> None:
     ahead = ahead or Ahead()
     gc.disable()
     defer()
-    with ahead.fetched("dtj_trainer.supervisor.child"):
+    with ahead.fetched("dtj_trainer.process.main"):
         _preload_tensorflow()
         import_present(PRELOADED)
     gc.freeze()  # it stays: no fork looks through it for garbage

@@ -68,9 +68,9 @@ def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: 
     for descriptor in pipe:
         os.close(descriptor)
     os.environ[LINK_FD] = str(descriptors[0])
-    from dtj_trainer.supervisor import child  # imported already: the library is being loaded meanwhile
+    from dtj_trainer.process.main import run  # imported already: the library is being loaded meanwhile
 
-    return child.run(order["order"])
+    return run(order["order"])
 
 
 def _reap(control: socket.socket, children: set[int]) -> None:

@@ -259,7 +259,7 @@ class Nursery:
         with end:
             try:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "dtj_trainer.supervisor.child"],
+                    [sys.executable, "-m", "dtj_trainer.process.main"],
                     pass_fds=[end.fileno()],
                     env=environment,
                 )
