@@ -10,11 +10,11 @@ from dtj_trainer.process import excepthook
 
 if TYPE_CHECKING:
     from dtj_trainer import data
+    from dtj_trainer.initialization import Session, init
     from dtj_trainer.loop.by_hand import Job, session
     from dtj_trainer.loop.fit import fit
     from dtj_trainer.loop.result import Result
     from dtj_trainer.loop.train import all_reduce, train
-    from dtj_trainer.running import Session, init
 
 __version__ = "0.1.0"
 __all__ = ["Job", "Result", "Session", "all_reduce", "data", "fit", "init", "session", "train"]
@@ -22,10 +22,10 @@ __all__ = ["Job", "Result", "Session", "all_reduce", "data", "fit", "init", "ses
 _PLACES = {
     "Job": "dtj_trainer.loop.by_hand",
     "Result": "dtj_trainer.loop.result",
-    "Session": "dtj_trainer.running",
+    "Session": "dtj_trainer.initialization",
     "all_reduce": "dtj_trainer.loop.train",
     "fit": "dtj_trainer.loop.fit",
-    "init": "dtj_trainer.running",
+    "init": "dtj_trainer.initialization",
     "session": "dtj_trainer.loop.by_hand",
     "train": "dtj_trainer.loop.train",
 }

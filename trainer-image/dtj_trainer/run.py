@@ -18,9 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     early: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: early.append(number))  # PID 1 never gets what has no handler
     zygote = spawn.begin(os.environ)
-    from dtj_trainer.supervisor import command
+    from dtj_trainer.supervisor.main import main as supervise
 
-    return command.main(sys.argv[1:] if arguments is None else list(arguments), zygote, early)
+    return supervise(sys.argv[1:] if arguments is None else list(arguments), zygote, early)
 
 
 if __name__ == "__main__":

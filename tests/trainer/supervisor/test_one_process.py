@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.cluster import accelerators
-from dtj_trainer.supervisor.nursery import is_dead
+from dtj_trainer.supervisor.process_pool import is_dead
 from tests.support import source_roots
 from tests.trainer.supervisor.conftest import Launcher, until
 
@@ -275,7 +275,7 @@ def test_a_sigterm_while_the_supervisor_is_still_being_imported_is_heeded(launch
         "import os, signal, sys\n"
         "class Finder:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        if name == 'dtj_trainer.supervisor.command':\n"
+        "        if name == 'dtj_trainer.supervisor.main':\n"
         "            os.kill(os.getpid(), signal.SIGTERM)\n"
         "sys.meta_path.insert(0, Finder())\n"
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dtj_trainer import run
 from dtj_trainer.preload import spawn as spawning
 from dtj_trainer.preload import zygote
-from dtj_trainer.supervisor import nursery
+from dtj_trainer.supervisor import process_pool
 
 ORDER_BYTES = 1 << 20
 
@@ -55,7 +55,7 @@ def main() -> None:
     def spawn(environment: Mapping[str, str]) -> spawning.Spawned:
         return waiting.pop().begin(environment) if waiting else anew(environment)
 
-    spawning.spawn = nursery.spawn = spawn  # type: ignore[attr-defined]
+    spawning.spawn = process_pool.spawn = spawn  # type: ignore[attr-defined]
     run.main()
 
 

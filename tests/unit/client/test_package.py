@@ -11,7 +11,7 @@ import dtj
 import dtj_trainer
 from dtj_trainer import data, errors
 from dtj_trainer.contract import EXIT_PREEMPTED
-from dtj_trainer.failures import classify
+from dtj_trainer.exit_status import classify
 
 if TYPE_CHECKING:
 

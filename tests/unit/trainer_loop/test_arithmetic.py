@@ -9,7 +9,7 @@ from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.errors import PeerLost, PreflightFailed
-from dtj_trainer.failures import classify, peer_was_lost
+from dtj_trainer.exit_status import classify, peer_was_lost
 from dtj_trainer.loop.learning_rate import factor, known
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace

@@ -12,7 +12,7 @@ from typing import Final
 from dtj_trainer.cluster.tf_config import LAST_PORT, Task, TfConfig, read_tf_config
 from dtj_trainer.contract import Environment
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor.rendezvous import Identity
+from dtj_trainer.supervisor.membership import Identity
 
 DISTRIBUTIONS: Final = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")
 

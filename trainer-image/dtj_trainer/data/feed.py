@@ -10,7 +10,7 @@ from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.data.shuffles import unseeded
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
-from dtj_trainer.running import Session
+from dtj_trainer.initialization import Session
 
 UNKNOWN, INFINITE = -2, -1
 EMPTY_VALIDATION = "the validation data is empty; check its files and filters"

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dtj_trainer.running import Session
+from dtj_trainer.initialization import Session
 
 AHEAD_SECONDS = 1.0
 READ_SECONDS = 1.0

@@ -8,16 +8,16 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dtj_trainer import running
+from dtj_trainer import initialization
 from dtj_trainer.data import feed
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
+from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
 from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.process.exit import ending
-from dtj_trainer.running import Session, calm
 from dtj_trainer.state import job_file
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.markers import Done, Owner
@@ -203,7 +203,7 @@ def session() -> Iterator[Job]:
 
     At its end the job is done: started again, it ends at once.
     """
-    prepared = running.ensure(prepared=True)
+    prepared = initialization.ensure(prepared=True)
     with ending(prepared):
         prepared.link.prepared()
         job = Job(prepared)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dtj_trainer.data import feed
+from dtj_trainer.initialization import Session
 from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
 from dtj_trainer.strategy import first_values
 

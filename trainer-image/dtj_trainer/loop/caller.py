@@ -4,11 +4,11 @@ from typing import Any
 
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.initialization import Session
 from dtj_trainer.loop.call import Call, Caller
 from dtj_trainer.loop.closures import Closures, coordinator
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.loop.worker_data import FromChief, OnWorkers, worker_data
-from dtj_trainer.running import Session
 from dtj_trainer.state.position import Position
 
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from dtj_trainer.data.deal import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
+from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.call import Ballot, Called, Caller
 from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.loop.length import Length
@@ -21,7 +22,6 @@ from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
-from dtj_trainer.running import Session, calm
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
 

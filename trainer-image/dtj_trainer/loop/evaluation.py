@@ -7,9 +7,9 @@ from typing import Any
 
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.initialization import Session
 from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.running import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from dtj_trainer import running
+from dtj_trainer import initialization
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed, UserError
+from dtj_trainer.initialization import Session
 from dtj_trainer.loop import callbacks as calling
 from dtj_trainer.loop import keras_model, learning_rate, precision
 from dtj_trainer.loop.caller import await_turn, caller, refuse
@@ -18,7 +19,6 @@ from dtj_trainer.loop.length import Length, length
 from dtj_trainer.loop.result import Result
 from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.process.exit import ending
-from dtj_trainer.running import Session
 from dtj_trainer.state import export as exported
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.position import Position
@@ -54,7 +54,7 @@ def fit(
         UserError: the model is not compiled or was built too early; the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session = running.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
+    session = initialization.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.fit")
         initial_weights = None if initial_weights is None else os.fspath(initial_weights)

@@ -3,7 +3,7 @@
 import platform
 
 from dtj_trainer.data.feed import Batches
-from dtj_trainer.running import Session
+from dtj_trainer.initialization import Session
 from dtj_trainer.state.job_file import JobFile
 
 

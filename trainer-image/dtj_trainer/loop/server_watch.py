@@ -8,7 +8,7 @@ from collections import deque
 from dtj_trainer.cluster.probes import serves
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.errors import PeerLost
-from dtj_trainer.running import Session
+from dtj_trainer.initialization import Session
 
 STALL_FACTOR, STALL_SECONDS = 10.0, 30.0
 FIRST_CALL_SECONDS = 600.0

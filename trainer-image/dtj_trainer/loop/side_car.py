@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
+from dtj_trainer.initialization import Session
 from dtj_trainer.loop.result import numbers
 from dtj_trainer.observe.events import Events
-from dtj_trainer.running import Session
 from dtj_trainer.state.keeper import Keeper
 from dtj_trainer.state.markers import finished
 from dtj_trainer.storage.folder import folder, read_json, write_json

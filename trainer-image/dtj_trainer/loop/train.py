@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer import running
+from dtj_trainer import initialization
 from dtj_trainer.data import feed
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
@@ -64,7 +64,7 @@ def train(
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.
     """
-    session = running.ensure(prepared=callable(state) and not feed.is_dataset(data))
+    session = initialization.ensure(prepared=callable(state) and not feed.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.train")
         started = time.monotonic()

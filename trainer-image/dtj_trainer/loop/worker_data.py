@@ -14,7 +14,7 @@ from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.share import Share
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.running import Session
+from dtj_trainer.initialization import Session
 from dtj_trainer.state.position import Position
 
 WAVE_BATCHES = 8

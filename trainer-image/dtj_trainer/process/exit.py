@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.failures import classify
-from dtj_trainer.running import Session
+from dtj_trainer.exit_status import classify
+from dtj_trainer.initialization import Session
 
 LEAVES_AT_ONCE = ("peer-lost", "preempted", "fenced", "stalled")
 

@@ -26,7 +26,7 @@ from dtj_trainer.cluster.task_mode import dtensor_environment
 from dtj_trainer.cluster.tf_config import TfConfig, read_tf_config
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.failures import Failure, classify
+from dtj_trainer.exit_status import Failure, classify
 from dtj_trainer.ipc import reporter, takeover
 
 LEADER_SECONDS: Final = 1.0
@@ -71,11 +71,11 @@ def _run(order: dict[str, Any], ours: reporter.ChildLink) -> int:
 
 def _is_finished(ours: reporter.ChildLink) -> bool:
     """Whether the job has ended before: then its peers are gone, and nobody is to wait for them."""
-    from dtj_trainer import running
+    from dtj_trainer import initialization
     from dtj_trainer.cluster import environment
 
     try:
-        return running.is_finished(environment.read(), ours)
+        return initialization.is_finished(environment.read(), ours)
     except Exception:  # noqa: BLE001 - the program will say what is wrong, if it matters
         return False
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
-from dtj_trainer.failures import classify
+from dtj_trainer.exit_status import classify
 from dtj_trainer.state import snapshot
 from dtj_trainer.state.background import Background
 from dtj_trainer.state.markers import Done, Owner

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
-from dtj_trainer.running import Session
 from dtj_trainer.state import job_file, position
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.job_file import JobFile

@@ -5,7 +5,7 @@ from typing import Any
 
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.errors import UserError
-from dtj_trainer.failures import built_too_late
+from dtj_trainer.exit_status import built_too_late
 from dtj_trainer.strategy import central_storage, mirrored, multi_worker, one_device, parameter_server, tpu
 from dtj_trainer.strategy.choice import Choice
 

@@ -9,7 +9,7 @@ from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.failures import words
+from dtj_trainer.exit_status import words
 
 NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, or choose another strategy"
 

@@ -19,12 +19,12 @@ from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.ipc import reporter
-from dtj_trainer.supervisor import nursery
-from dtj_trainer.supervisor.life import Child
-from dtj_trainer.supervisor.metrics import resident_bytes
-from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.rendezvous import Rendezvous
+from dtj_trainer.supervisor import process_pool
+from dtj_trainer.supervisor.http.metrics import resident_bytes
+from dtj_trainer.supervisor.membership import Rendezvous
+from dtj_trainer.supervisor.process_pool import Nursery
 from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.training_process import Child
 
 AFTER_SECONDS: Final = 0.25
 """After the first step of the process that trains."""
@@ -116,7 +116,7 @@ class Standby:
         self.process.pid = pid
         self._mark = mark(pid, FIRST_VICTIM)
         if self._dismissed:
-            nursery.kill(pid)
+            process_pool.kill(pid)
         return True
 
     def died(self, pid: int | None, now: float) -> bool:
@@ -150,7 +150,7 @@ class Standby:
             return
         self._dismissed = True
         if self.process.pid is not None:
-            nursery.kill(self.process.pid)
+            process_pool.kill(self.process.pid)
 
     def _in_time(self, rendezvous: Rendezvous) -> bool:
         everybody = all(peer.standby_port for peer in rendezvous.company.values())

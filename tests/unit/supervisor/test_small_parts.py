@@ -15,15 +15,15 @@ from dtj_trainer.cluster.task_mode import Part, Place, read_place, slice_environ
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor.command import child_environment
-from dtj_trainer.supervisor.departure import Departure
-from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge, judge_stopped
-from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.http.metrics import Metrics
+from dtj_trainer.supervisor.main import child_environment
+from dtj_trainer.supervisor.membership import Rendezvous
 from dtj_trainer.supervisor.program import may_preload, uses_us, variables_set_for_import
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.rendezvous import Rendezvous
 from dtj_trainer.supervisor.settings import Settings, parse, termination_log
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor.shutdown import Departure
+from dtj_trainer.supervisor.termination_message import Ending
+from dtj_trainer.supervisor.training_process import Child, Restart, Sentence, judge, judge_stopped
 
 TWO = {"worker": ["a:2222", "b:2222"]}
 

@@ -9,9 +9,9 @@ import pytest
 
 from dtj_trainer.cluster import probes
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor import messenger
-from dtj_trainer.supervisor.desk import Desk
-from dtj_trainer.supervisor.rendezvous import Identity
+from dtj_trainer.supervisor.http import peer_client
+from dtj_trainer.supervisor.http.server import Desk
+from dtj_trainer.supervisor.membership import Identity
 from tests.support.ports import free_port
 
 FACTS: Any = SimpleNamespace()
@@ -50,6 +50,6 @@ def test_what_is_no_identity_is_none(text: bytes):
 @pytest.mark.parametrize("host", ["a" * 64, "a..b"])
 def test_what_can_be_no_name_does_not_resolve(host: str):
     assert not probes.resolves(host)
-    answer = messenger.call(Task("worker", 1), host, 9401, b"{}")
+    answer = peer_client.call(Task("worker", 1), host, 9401, b"{}")
     assert answer.unresolved
     assert answer.trouble == "its name does not resolve"

@@ -10,10 +10,10 @@ from typing import Any, Final
 from dtj_trainer.cluster.probes import accepts
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import UID_HEADER
-from dtj_trainer.supervisor.desk import PASSED_ON
-from dtj_trainer.supervisor.messenger import pass_on
-from dtj_trainer.supervisor.pod import Pod
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal
+from dtj_trainer.supervisor.http.peer_client import pass_on
+from dtj_trainer.supervisor.http.server import PASSED_ON
+from dtj_trainer.supervisor.http.status import Pod
+from dtj_trainer.supervisor.membership import Identity, Refusal
 
 HEALTHY_SECONDS: Final = 10.0
 CHECKPOINT_SECONDS: Final = 60.0

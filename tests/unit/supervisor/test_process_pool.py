@@ -12,8 +12,8 @@ import pytest
 
 from dtj_trainer.ipc import reporter
 from dtj_trainer.preload.spawn import Spawned
-from dtj_trainer.supervisor import nursery
-from dtj_trainer.supervisor.nursery import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
+from dtj_trainer.supervisor import process_pool
+from dtj_trainer.supervisor.process_pool import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
 
@@ -108,7 +108,7 @@ def no_process(*_arguments: object, **_options: object) -> None:
 
 
 def test_where_no_process_can_be_made_a_zygote_is_tried_again_later(monkeypatch):
-    monkeypatch.setattr(nursery, "spawn", no_process)
+    monkeypatch.setattr(process_pool, "spawn", no_process)
     home = Nursery(ENVIRONMENT, preload=True)
     home.tend(time.monotonic())
     again_at = home.next_look()

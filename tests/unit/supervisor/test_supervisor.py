@@ -15,12 +15,12 @@ import pytest
 from dtj_trainer.cluster.task_mode import read_place
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.ipc import reporter
-from dtj_trainer.supervisor.life import Child
-from dtj_trainer.supervisor.messenger import Answer
-from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.rendezvous import Refusal, Stage
+from dtj_trainer.supervisor.http.peer_client import Answer
+from dtj_trainer.supervisor.membership import Refusal, Stage
+from dtj_trainer.supervisor.process_pool import Nursery
 from dtj_trainer.supervisor.settings import Settings
-from dtj_trainer.supervisor.supervision import Supervision
+from dtj_trainer.supervisor.supervisor import Supervision
+from dtj_trainer.supervisor.training_process import Child
 
 
 class Interrupted(Nursery):

@@ -22,21 +22,21 @@ from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
 from dtj_trainer.ipc import reporter
-from dtj_trainer.supervisor import nursery, standby, termination
-from dtj_trainer.supervisor.departure import Departure
-from dtj_trainer.supervisor.facts import PodFacts
-from dtj_trainer.supervisor.life import Child, Restart, Sentence, judge
-from dtj_trainer.supervisor.messenger import Answer, Messenger
-from dtj_trainer.supervisor.metrics import Metrics
-from dtj_trainer.supervisor.nursery import Born, Died, Loaded, Nursery, Unborn
-from dtj_trainer.supervisor.pod import Pod
-from dtj_trainer.supervisor.probe import SilenceWatch
+from dtj_trainer.supervisor import process_pool, standby, termination_message
+from dtj_trainer.supervisor.health_check import SilenceWatch
+from dtj_trainer.supervisor.http.endpoints import PodFacts
+from dtj_trainer.supervisor.http.metrics import Metrics
+from dtj_trainer.supervisor.http.peer_client import Answer, Messenger
+from dtj_trainer.supervisor.http.status import Pod
+from dtj_trainer.supervisor.membership import Refusal, Rendezvous, Stage
+from dtj_trainer.supervisor.process_pool import Born, Died, Loaded, Nursery, Unborn
 from dtj_trainer.supervisor.program import Program, uses_us
 from dtj_trainer.supervisor.progress import WRITING_PHASES, Progress
-from dtj_trainer.supervisor.rendezvous import Refusal, Rendezvous, Stage
 from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.shutdown import Departure
 from dtj_trainer.supervisor.standby import Standby
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor.termination_message import Ending
+from dtj_trainer.supervisor.training_process import Child, Restart, Sentence, judge
 
 TICK_SECONDS: Final = 0.25
 QUICK_SECONDS: Final = 1.0
@@ -234,7 +234,7 @@ class Supervision:
         child.sentence = Sentence.DISMISSED
         self._rendezvous.dismiss_standby()
         if child.pid is not None:
-            nursery.kill(child.pid)
+            process_pool.kill(child.pid)
 
     def _tend_standby(self, now: float) -> None:
         child = self._pod.child
@@ -276,7 +276,7 @@ class Supervision:
             child.say({"type": "checkpoint"})
             self._pod.checkpoint_owed = False
 
-    def _happened(self, event: nursery.Event, now: float) -> None:
+    def _happened(self, event: process_pool.Event, now: float) -> None:
         match event:
             case Loaded(seconds):
                 self._metrics.bringup["import"] = seconds
@@ -284,7 +284,7 @@ class Supervision:
                 if self._pod.child is not None and self._pod.child.number == number:
                     self._pod.child.pid = pid
                 elif self._standby is None or not self._standby.born(number, pid):
-                    nursery.kill(pid)
+                    process_pool.kill(pid)
             case Unborn(number):
                 if self._pod.child is not None and self._pod.child.number == number:
                     self._child_died(self._pod.child, signal.SIGKILL, now)
@@ -299,7 +299,7 @@ class Supervision:
 
     def _child_died(self, child: Child, status: int, now: float) -> None:
         if child.pid is not None:
-            nursery.kill(child.pid)  # what is left of its group
+            process_pool.kill(child.pid)  # what is left of its group
         child.sock.close()
         self._pod.child = None
         self._overtaken_at = None
@@ -424,13 +424,13 @@ class Supervision:
             if not self._rendezvous.overtaken:
                 return
             self._overtaken_at = now
-        if child.ended_at is not None or child.pid is None or nursery.is_dead(child.pid):
+        if child.ended_at is not None or child.pid is None or process_pool.is_dead(child.pid):
             return  # how it ended will be told, or was
         if child.sentence is None and now - self._overtaken_at >= self._save_grace():
             child.sentence = Sentence.OVERTAKEN
             if self._runs:
                 self._rendezvous.process_lost()
-            nursery.kill(child.pid)
+            process_pool.kill(child.pid)
 
     def _save_grace(self) -> float:
         """How long a save may still go on; whether its writer still may commit is for the writer to look up."""
@@ -492,12 +492,12 @@ class Supervision:
             child.sentence = Sentence.SILENT
         else:
             return
-        nursery.kill(child.pid)
+        process_pool.kill(child.pid)
 
     def _finish(self, ending: Ending) -> Ending:
         for child in self._pod.children():
             if child.pid is not None:
-                nursery.kill(child.pid)
+                process_pool.kill(child.pid)
         progress = self._progress
         ending = replace(
             ending,
@@ -508,7 +508,7 @@ class Supervision:
         )
         if ending.message and not self._printed:
             self._note(ending.message)
-        termination.write(ending, self._settings.termination_log)
+        termination_message.write(ending, self._settings.termination_log)
         return ending
 
     def _note(self, text: str) -> None:

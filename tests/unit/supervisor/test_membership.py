@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal, Rendezvous, Stage
+from dtj_trainer.supervisor.membership import Identity, Refusal, Rendezvous, Stage
 
 
 def supervisor(index: int, of: int = 2, incarnation: str = "a", attempt: int = 0) -> Rendezvous:

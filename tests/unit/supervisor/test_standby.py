@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from dtj_trainer.cluster.task_mode import read_place
-from dtj_trainer.supervisor.life import Child
-from dtj_trainer.supervisor.metrics import resident_bytes
-from dtj_trainer.supervisor.nursery import Nursery
-from dtj_trainer.supervisor.rendezvous import Rendezvous, Stage
+from dtj_trainer.supervisor.http.metrics import resident_bytes
+from dtj_trainer.supervisor.membership import Rendezvous, Stage
+from dtj_trainer.supervisor.process_pool import Nursery
 from dtj_trainer.supervisor.standby import AFTER_SECONDS, AGAIN_SECONDS, Standby
+from dtj_trainer.supervisor.training_process import Child
 
 
 class Ready(Nursery):

@@ -11,13 +11,13 @@ from typing import Final
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_TERMINATED, ExitClass
-from dtj_trainer.supervisor import nursery
-from dtj_trainer.supervisor.life import Child, judge_stopped
-from dtj_trainer.supervisor.messenger import Answer
+from dtj_trainer.supervisor import process_pool
+from dtj_trainer.supervisor.http.peer_client import Answer
+from dtj_trainer.supervisor.membership import Rendezvous, Stage
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.rendezvous import Rendezvous, Stage
 from dtj_trainer.supervisor.settings import Settings
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor.termination_message import Ending
+from dtj_trainer.supervisor.training_process import Child, judge_stopped
 
 MANAGED_GRACE: Final = 25.0
 SCRIPT_GRACE: Final = 5.0
@@ -99,7 +99,7 @@ class Departure:
             if self._progress.writes(now, self._settings.save_seconds):
                 self._kill_at = now + LAST_WORD_SECONDS
             elif child.pid:
-                nursery.kill(child.pid)
+                process_pool.kill(child.pid)
         if self._done_at is None:
             return
         if self.leave_at is None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from dtj_trainer.cluster.tf_config import Task, TfConfig
-from dtj_trainer.supervisor import messenger as messenger_module
-from dtj_trainer.supervisor.desk import Desk
-from dtj_trainer.supervisor.messenger import Answer, Messenger
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal
+from dtj_trainer.supervisor.http import peer_client as messenger_module
+from dtj_trainer.supervisor.http.peer_client import Answer, Messenger
+from dtj_trainer.supervisor.http.server import Desk
+from dtj_trainer.supervisor.membership import Identity, Refusal
 from tests.support.ports import free_port
 from tests.trainer.supervisor.conftest import until
 

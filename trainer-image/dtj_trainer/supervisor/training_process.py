@@ -16,7 +16,7 @@ from typing import Any
 
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
 from dtj_trainer.ipc import reporter
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor.termination_message import Ending
 
 
 class Sentence(StrEnum):

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs
 
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor.messenger import BODY_BYTES, PEER_PATH
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal
+from dtj_trainer.supervisor.http.peer_client import BODY_BYTES, PEER_PATH
+from dtj_trainer.supervisor.membership import Identity, Refusal
 
 PROFILED_STEPS: Final = "20"
 """Where the caller does not say how many."""

@@ -15,13 +15,13 @@ from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.preload.spawn import Spawned, defaults
 from dtj_trainer.supervisor import settings as settings_module
-from dtj_trainer.supervisor import termination
-from dtj_trainer.supervisor.desk import Desk
-from dtj_trainer.supervisor.nursery import Nursery
+from dtj_trainer.supervisor import termination_message
+from dtj_trainer.supervisor.http.server import Desk
+from dtj_trainer.supervisor.process_pool import Nursery
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.supervision import Supervision
-from dtj_trainer.supervisor.termination import Ending
+from dtj_trainer.supervisor.supervisor import Supervision
+from dtj_trainer.supervisor.termination_message import Ending
 
 
 def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> int:
@@ -35,7 +35,7 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
     except PreflightFailed as error:
         ending = Ending(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
         sys.stderr.write(f"dtj: {error}\n")
-        termination.write(ending, settings_module.termination_log(words))
+        termination_message.write(ending, settings_module.termination_log(words))
     finally:
         if zygote is not None:
             zygote.dismiss()

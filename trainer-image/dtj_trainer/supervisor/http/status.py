@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor.departure import Departure
-from dtj_trainer.supervisor.life import Child
-from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.http.metrics import Metrics
+from dtj_trainer.supervisor.membership import Rendezvous, Stage
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.rendezvous import Rendezvous, Stage
+from dtj_trainer.supervisor.shutdown import Departure
 from dtj_trainer.supervisor.standby import Standby
+from dtj_trainer.supervisor.training_process import Child
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from dtj_trainer.supervisor import desk
-from dtj_trainer.supervisor.metrics import Metrics
+from dtj_trainer.supervisor.http import server
+from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.settings import _READERS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "dtj-run.md").read_text()
@@ -31,6 +31,6 @@ def test_the_page_has_every_metric():
 
 
 def test_the_page_has_every_path():
-    source = Path(desk.__file__).read_text()
+    source = Path(server.__file__).read_text()
     served = set(re.findall(r'case "(/\w+)"', source))
     assert served == set(re.findall(r"^\| `(?:POST )?(/\w+)`", PAGE, re.MULTILINE))

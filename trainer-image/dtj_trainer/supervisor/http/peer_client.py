@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor.rendezvous import Identity, Refusal
+from dtj_trainer.supervisor.membership import Identity, Refusal
 
 PEER_PATH: Final = "/peer"
 CALL_SECONDS: Final = 2.0
