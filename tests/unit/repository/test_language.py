@@ -71,7 +71,6 @@ PENDING: dict[str, set[str]] = {
         "alone",
         "appointments",
         "bear",
-        "board",
         "by_hand",
         "child",
         "deal",

@@ -17,7 +17,7 @@ from dtj_trainer.state import job_file
 from dtj_trainer.state.job_file import JobFile
 from dtj_trainer.storage.folder import folder
 from dtj_trainer.strategy import parameter_server, tpu
-from dtj_trainer.strategy.choice import choose
+from dtj_trainer.strategy.choose import choose
 
 
 def environment(strategy: str = "", role: str = "worker", index: int = 0, **cluster: int) -> Environment:

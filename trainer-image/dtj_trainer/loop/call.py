@@ -13,7 +13,7 @@ from dtj_trainer.initialization import Session
 from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.state.position import Position
-from dtj_trainer.strategy import first_values
+from dtj_trainer.strategy import initial_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Call:
             feed.move(self._iterator, dataset)
             return
         self._iterator = feed.iterator(dataset, self._session)
-        first_values.agree(self._session.strategy)
+        initial_values.agree(self._session.strategy)
         self._function = self._compile()
 
     def _row(self, steps: int, ballot: Ballot) -> Any:

@@ -20,7 +20,7 @@ from dtj_trainer.state import snapshot
 from dtj_trainer.state.background import Background
 from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.storage.folder import Aside, folder
-from dtj_trainer.strategy import first_values
+from dtj_trainer.strategy import initial_values
 
 INDEX = "checkpoint"
 VISIBLE_SECONDS = 20.0
@@ -103,7 +103,7 @@ class Checkpoints:
                     f"the checkpoint {self.place.name}/{name} is of another model ({_first_line(error)}); "
                     "use the model that wrote it, or another checkpoint directory"
                 ) from error
-        first_values.known(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
+        initial_values.known(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
         found = _NAME.match(name)
         self.saved_step = int(found[1]) if found else None
 

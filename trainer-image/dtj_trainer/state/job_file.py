@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage.folder import Folder, json_text, read_json
-from dtj_trainer.strategy.choice import FAMILIES
+from dtj_trainer.strategy.choose import FAMILIES
 
 NAME = "job.json"
 

@@ -7,7 +7,7 @@ from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.errors import UserError
 from dtj_trainer.exit_status import built_too_late
 from dtj_trainer.strategy import central_storage, mirrored, multi_worker, one_device, parameter_server, tpu
-from dtj_trainer.strategy.choice import Choice
+from dtj_trainer.strategy.choose import Choice
 
 LATE = (
     "TensorFlow ran an op before the strategy was built; call dtj.init() at the top of the program, "

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.strategy.choice import Choice
+from dtj_trainer.strategy.choose import Choice
 
 
 def build(choice: Choice) -> Any:

@@ -10,8 +10,8 @@ from typing import Any
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.tf_config import TRAINING_ROLES
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.strategy import first_values
-from dtj_trainer.strategy.choice import Choice
+from dtj_trainer.strategy import initial_values
+from dtj_trainer.strategy.choose import Choice
 
 REGISTER_SECONDS = 900
 
@@ -27,7 +27,7 @@ def build(choice: Choice, environment: Environment) -> Any:
     with _training_roles_only(environment), _devices(environment.devices.logical_devices):
         _quick_heartbeats(environment)
         strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    first_values.collect(strategy)
+    initial_values.collect(strategy)
     return strategy
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.strategy.choice import Choice
+from dtj_trainer.strategy.choose import Choice
 
 MIN_SHARD_BYTES = 256 << 10
 
