@@ -26,7 +26,7 @@ import tensorflow as tf
 from pyarrow import dataset, parquet
 
 from dtj import data
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sharding import Share
 
 ROWS, GROUP, BATCH, PASSES, ROUNDS = 2_000_000, 200_000, 4096, 2, 5
 NUMBERS, KINDS = 13, 26

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import fs, parquet
 
 from dtj import data
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sharding import Share
 from dtj_trainer.errors import PreflightFailed
 
 pytestmark = pytest.mark.trainer

@@ -1,9 +1,9 @@
-"""TFRecord files without TensorFlow: the framing of dtj_trainer.data.records and a hand-made Example."""
+"""TFRecord files without TensorFlow: the framing of dtj_trainer.data.sources.tfrecord_files and a hand-made Example."""
 
 import struct
 from collections.abc import Iterable
 
-from dtj_trainer.data.records import _masked
+from dtj_trainer.data.sources.tfrecord_files import _masked
 
 
 def of_ids(ids: Iterable[int]) -> bytes:

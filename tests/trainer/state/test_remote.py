@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtj_trainer.data.files import file_system
+from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import Fenced
 from dtj_trainer.state.markers import Owner
 from dtj_trainer.storage import remote_folder

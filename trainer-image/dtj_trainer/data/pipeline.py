@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data import deal, reader
-from dtj_trainer.data.arrays import Arrays
+from dtj_trainer.data import sampler, tf_dataset
 from dtj_trainer.data.reading import Reading
-from dtj_trainer.data.share import Share
-from dtj_trainer.data.table import Table
+from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sources.arrays import Arrays
+from dtj_trainer.data.sources.table import Table
 
 AUTOTUNE = -1
 
@@ -46,12 +46,12 @@ class Pipeline:
             return self.source.batch_spec(share.batch)
         return self.training(share, 0).element_spec
 
-    def training(self, share: Share, seed: int, history: Sequence[deal.Dealt] = ()) -> Any:
+    def training(self, share: Share, seed: int, history: Sequence[sampler.Dealt] = ()) -> Any:
         """Batches of one process from where `history` ends: who has read how much since the job began."""
         if isinstance(self.source, Arrays):
             dataset = self._dealt(self.source, share, seed, sum(dealt.examples for dealt in history))
         else:
-            order = deal.Order(self.source.size, self.shuffle or 0, seed)
+            order = sampler.Order(self.source.size, self.shuffle or 0, seed)
             reading = Reading(self.source, share, order, tuple(history), self.repeat, keep=self.cache)
             dataset = self._batches(reading, drop_remainder=True)
         return dataset.prefetch(self.prefetch)
@@ -65,7 +65,7 @@ class Pipeline:
             dataset = tf.data.Dataset.from_tensor_slices(tensors).shard(share.count, share.index)
             dataset = self._mapped(dataset).batch(share.batch)
         else:
-            order = deal.Order(self.source.size, 0, 0)
+            order = sampler.Order(self.source.size, 0, 0)
             reading = Reading(self.source, share, order, (), repeat=False, keep=self.cache, once=True)
             dataset = self._batches(reading, drop_remainder=False)
         return dataset.prefetch(self.prefetch)
@@ -102,5 +102,5 @@ class Pipeline:
     def _batches(self, reading: Reading, *, drop_remainder: bool) -> Any:
         """Whole batches at once; example by example only where a function of the user's wants that."""
         if self.map is None and reading.table.takes_batches:
-            return reader.batches(reading, drop_remainder=drop_remainder)
-        return self._mapped(reader.examples(reading)).batch(reading.share.batch, drop_remainder=drop_remainder)
+            return tf_dataset.batches(reading, drop_remainder=drop_remainder)
+        return self._mapped(tf_dataset.examples(reading)).batch(reading.share.batch, drop_remainder=drop_remainder)

@@ -4,11 +4,11 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data import assembly, deal, read_ahead
+from dtj_trainer.data import assembly, block_prefetcher, sampler
 from dtj_trainer.data.assembly import Chunk
-from dtj_trainer.data.places import Places
-from dtj_trainer.data.share import Share
-from dtj_trainer.data.table import Table
+from dtj_trainer.data.block_index import Places
+from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sources.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class Reading:
 
     table: Table
     share: Share
-    order: deal.Order
-    history: tuple[deal.Dealt, ...]
+    order: sampler.Order
+    history: tuple[sampler.Dealt, ...]
     repeat: bool
     keep: bool
     """Hold on to the blocks that were read, and have the same ones in each pass."""
@@ -29,13 +29,13 @@ class Reading:
         rows = [block.rows for block in self.table.blocks]
         mixed = bool(self.order.window) and not self.once
         places = Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
-        return read_ahead.chunks(self.table, places, self._positions(), keep=self.keep)
+        return block_prefetcher.chunks(self.table, places, self._positions(), keep=self.keep)
 
-    def _positions(self) -> Iterator[tuple[int, deal.Positions]]:
+    def _positions(self) -> Iterator[tuple[int, sampler.Positions]]:
         if self.once:
-            own = deal.even_part(self.table.size, self.share.count, self.share.index)
-            return ((0, window) for window in deal.Order(self.table.size, 0, 0).windows((own,), 0))
-        return deal.reading(self.order, self.history, self.share.count, self.share.index, repeat=self.repeat)
+            own = sampler.even_part(self.table.size, self.share.count, self.share.index)
+            return ((0, window) for window in sampler.Order(self.table.size, 0, 0).windows((own,), 0))
+        return sampler.reading(self.order, self.history, self.share.count, self.share.index, repeat=self.repeat)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dtj_trainer import initialization
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
@@ -45,7 +45,7 @@ class Job:
     @property
     def input_context(self) -> Any:
         """A tf.distribute.InputContext: this process among the input pipelines."""
-        return feed.input_context(self._session)
+        return adapter.input_context(self._session)
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
         """Tell how far the training is, after each step or each so many, the same ones in every process.
@@ -112,7 +112,7 @@ class SharedCheckpoints:
     def __init__(self, session: Session) -> None:
         settings = session.environment.checkpoint
         self._session = session
-        self._identity = identity(session, feed.Batches(None, None), session.seed or 0, 1)
+        self._identity = identity(session, adapter.Batches(None, None), session.seed or 0, 1)
         self._owner: Owner | None = None
         self._enabled = bool(settings.directory)
         self._objects: dict[str, Any] = {}

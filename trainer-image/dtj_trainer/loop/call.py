@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.trainee import Trainee
@@ -77,15 +77,15 @@ class Call:
     def prepare(self) -> None:
         """Trace and run no step, where the trace can be used from another position on."""
         self.seek(Position())
-        if feed.can_move(self._iterator):
+        if adapter.can_move(self._iterator):
             self._row(0, Ballot())
 
     def seek(self, position: Position) -> None:
         dataset = self._dataset(position)
-        if self._function is not None and feed.can_move(self._iterator):
-            feed.move(self._iterator, dataset)
+        if self._function is not None and adapter.can_move(self._iterator):
+            adapter.move(self._iterator, dataset)
             return
-        self._iterator = feed.iterator(dataset, self._session)
+        self._iterator = adapter.iterator(dataset, self._session)
         initial_values.agree(self._session.strategy)
         self._function = self._compile()
 

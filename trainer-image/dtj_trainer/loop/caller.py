@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.call import Call, Caller
@@ -12,7 +12,7 @@ from dtj_trainer.loop.worker_data import FromChief, OnWorkers, worker_data
 from dtj_trainer.state.position import Position
 
 
-def caller(session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, seed: int, accumulate: int) -> Caller:
+def caller(session: Session, trainee: Trainee, data: Any, sizes: adapter.Batches, seed: int, accumulate: int) -> Caller:
     """What makes steps from `data`, once it was told the position to go on at."""
     if session.asynchronous:
         made = coordinator(session)
@@ -23,7 +23,7 @@ def caller(session: Session, trainee: Trainee, data: Any, sizes: feed.Batches, s
         return Closures(session, trainee, made, given)
 
     def dataset(position: Position) -> Any:
-        return feed.training_dataset(data, session, sizes, seed, position.dealt, position.batches)
+        return adapter.training_dataset(data, session, sizes, seed, position.dealt, position.batches)
 
     return Call(session, trainee, dataset, accumulate)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from dtj_trainer.data.deal import read_on
+from dtj_trainer.data.sampler import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.call import Ballot, Called, Caller

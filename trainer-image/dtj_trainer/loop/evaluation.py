@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.pace import Pace
@@ -25,8 +25,8 @@ class EachBatch:
 class Evaluation:
     """The validation of one training; `run` is called by every process at the same step."""
 
-    def __init__(self, trainee: Trainee, session: Session, data: Any, sizes: feed.Batches) -> None:
-        feed.check_validation(data, session)
+    def __init__(self, trainee: Trainee, session: Session, data: Any, sizes: adapter.Batches) -> None:
+        adapter.check_validation(data, session)
         self._trainee = trainee
         self._session = session
         self._data = data
@@ -53,7 +53,7 @@ class Evaluation:
         import numpy as np
 
         if self._dataset is None:
-            self._dataset = feed.validation_batches(self._data, self._session, self._sizes)
+            self._dataset = adapter.validation_batches(self._data, self._session, self._sizes)
             self._compile()
         self._trainee.reset_metrics()
         together = each is None and self._of_several is not None
@@ -65,7 +65,7 @@ class Evaluation:
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
             if not more and not total[-1]:
-                raise PreflightFailed(feed.EMPTY_VALIDATION)
+                raise PreflightFailed(adapter.EMPTY_VALIDATION)
             if not more or leaving:
                 self.found = {**self._means(total), **self._trainee.metrics()}
                 return None if more else {f"val_{name}": value for name, value in self.found.items()}

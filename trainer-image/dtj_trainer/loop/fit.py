@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dtj_trainer import initialization
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop import callbacks as calling
@@ -54,7 +54,7 @@ def fit(
         UserError: the model is not compiled or was built too early; the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session = initialization.ensure(prepared=not hasattr(model, "variables") and not feed.is_dataset(data))
+    session = initialization.ensure(prepared=not hasattr(model, "variables") and not adapter.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.fit")
         initial_weights = None if initial_weights is None else os.fspath(initial_weights)
@@ -63,13 +63,13 @@ def fit(
         scaling = learning_rate.known(learning_rate_scaling)
         started = time.monotonic()
         seed = seeded(session, seed)
-        sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
+        sizes = adapter.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)
-        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
+        known = adapter.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
         ends = length(epochs, steps, steps_per_epoch, known)
         by_steps = steps is not None and epochs is None and steps_per_epoch is None
         model = _model(model, mixed_precision)
-        keras_model.build(model, feed.element_spec(data, session, sizes), session)
+        keras_model.build(model, adapter.element_spec(data, session, sizes), session)
         if validation is not None:
             keras_model.check_evaluates(model)
         learning_rate.scale(
@@ -98,7 +98,7 @@ def fit(
         trainee.reset_metrics()
         called = calling.Callbacks(callbacks, model, session, ends)
         steps_by.seek(position)
-        feed.check_same(data, session, known)
+        adapter.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         loop.hooks = called.hooks(evaluation)
         session.link.phase("build", time.monotonic() - started)
@@ -142,7 +142,7 @@ def conclude(
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 
 
-def going_on(ends: Length, position: Position, known: int | None, sizes: feed.Batches, accumulate: int) -> Length:
+def going_on(ends: Length, position: Position, known: int | None, sizes: adapter.Batches, accumulate: int) -> Length:
     """`ends` of a training that has come to `position`, perhaps by other batches: epochs are passes over the data, of
     `known` updates.
     """

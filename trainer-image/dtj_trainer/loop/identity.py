@@ -2,7 +2,7 @@
 
 import platform
 
-from dtj_trainer.data.feed import Batches
+from dtj_trainer.data.adapters.adapter import Batches
 from dtj_trainer.initialization import Session
 from dtj_trainer.state.job_file import JobFile
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer import initialization
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
 from dtj_trainer.loop.caller import await_turn, caller, refuse
@@ -64,7 +64,7 @@ def train(
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.
     """
-    session = initialization.ensure(prepared=callable(state) and not feed.is_dataset(data))
+    session = initialization.ensure(prepared=callable(state) and not adapter.is_dataset(data))
     with ending(session):
         refuse(session, "dtj.train")
         started = time.monotonic()
@@ -74,9 +74,9 @@ def train(
                 "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
             )
         seed = seeded(session, seed)
-        sizes = feed.batches(data, session, global_batch_size, per_replica_batch_size)
+        sizes = adapter.batches(data, session, global_batch_size, per_replica_batch_size)
         given = steps_per_epoch or (steps if epochs is None else None)
-        known = feed.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
+        known = adapter.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
         ends = length(epochs, steps, steps_per_epoch, known)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, session)
@@ -91,7 +91,7 @@ def train(
         position = resumed or Position()
         ends = going_on(ends, position, known, sizes, accumulate)
         steps_by.seek(position)
-        feed.check_same(data, session, known)
+        adapter.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)
         loop.hooks = called.hooks(evaluation)

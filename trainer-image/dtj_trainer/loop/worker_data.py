@@ -8,11 +8,11 @@ travels with its closure: each example goes to one worker, and a resume goes on 
 import time
 from typing import Any
 
-from dtj_trainer.data import feed
-from dtj_trainer.data.arrays import Arrays
-from dtj_trainer.data.deal import Dealt
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.data.pipeline import Pipeline
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sampler import Dealt
+from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.state.position import Position
@@ -58,16 +58,22 @@ class FromChief:
 
 
 def worker_data(
-    data: Any, session: Session, sizes: feed.Batches, seed: int, position: Position, accumulate: int, coordinator: Any
+    data: Any,
+    session: Session,
+    sizes: adapter.Batches,
+    seed: int,
+    position: Position,
+    accumulate: int,
+    coordinator: Any,
 ) -> OnWorkers | FromChief:
     """Batches for closures, `accumulate` for each, from `position` on. Every batch has `sizes.total` examples."""
     import tensorflow as tf
 
     workers = session.environment.members("worker")
     in_python = isinstance(data, Pipeline) and not isinstance(data.source, Arrays)
-    if in_python or feed.is_dataset(data):
+    if in_python or adapter.is_dataset(data):
         with tf.device("/job:chief/task:0/device:CPU:0"):
-            iterator = feed.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
+            iterator = adapter.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
         return FromChief(iterator, accumulate, workers)
     behind = (Dealt(workers, position.examples - position.examples % workers),)
 
@@ -76,7 +82,7 @@ def worker_data(
             assert sizes.total is not None
             return data.training(Share(workers, index, sizes.total, sizes.total * workers), seed, behind)
         dataset = data(tf.distribute.InputContext(workers, index, 1))
-        if not feed.is_dataset(dataset):
+        if not adapter.is_dataset(dataset):
             raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")
         return dataset.repeat()
 

@@ -181,10 +181,10 @@ def _done(ours: reporter.ChildLink, *, in_cluster: bool, explicit_exit: bool) ->
 
 def serve(ours: reporter.ChildLink) -> NoReturn:
     """Serve a chief's program, as a ps or worker, until killed."""
-    from dtj_trainer.data import reader
+    from dtj_trainer.data import tf_dataset
 
     config = read_tf_config(os.environ)
-    reader.register()
+    tf_dataset.register()
     server = _server(config)
     ours.ready()
     server.join()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dtj_trainer.data.deal import Dealt
+from dtj_trainer.data.sampler import Dealt
 
 
 @dataclass(frozen=True, slots=True)

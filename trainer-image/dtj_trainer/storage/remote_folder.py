@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dtj_trainer.data.files import file_system
+from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.storage.folder import ASIDE
 

@@ -3,7 +3,7 @@
 import sys
 
 from dtj import data
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sharding import Share
 
 rows = data.parquet(sys.argv[1])
 pipeline = data.Pipeline(rows, shuffle=100, map=lambda row: row) if sys.argv[2:] else data.Pipeline(rows, shuffle=100)

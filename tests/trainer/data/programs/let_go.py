@@ -11,7 +11,7 @@ import time
 import pyarrow as pa
 
 from dtj import data
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sharding import Share
 
 
 def settled() -> dict[str, int]:

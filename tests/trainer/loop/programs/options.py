@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 import dtj
-from dtj_trainer.data import feed
+from dtj_trainer.data.adapters import adapter
 from dtj_trainer.loop import engine
 from dtj_trainer.state.checkpoints import Checkpoints
 from dtj_trainer.state.markers import Owner
@@ -141,7 +141,7 @@ def tuned(**chosen: bool) -> bool | None:
     for name, choice in chosen.items():
         setattr(options.autotune, name, choice)
     data = tf.data.Dataset.range(64).batch(8, drop_remainder=True).with_options(options)
-    found = feed.validation_batches(data, session, feed.batches(data, session, None, None))
+    found = adapter.validation_batches(data, session, adapter.batches(data, session, None, None))
     enabled: bool | None = found.options().autotune.enabled
     return enabled
 

@@ -10,12 +10,13 @@ import pytest
 from pyarrow import csv, parquet
 
 from dtj_trainer import data
-from dtj_trainer.data import files, read_ahead, records, text
-from dtj_trainer.data.deal import Dealt, Order
-from dtj_trainer.data.places import Places
-from dtj_trainer.data.read_ahead import chunks
+from dtj_trainer.data import block_prefetcher
+from dtj_trainer.data.block_index import Places
+from dtj_trainer.data.block_prefetcher import chunks
 from dtj_trainer.data.reading import Reading
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sampler import Dealt, Order
+from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sources import csv_files, files, tfrecord_files
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage import file_system
 from tests.trainer.data import tfrecords
@@ -99,7 +100,7 @@ def test_a_block_counts_as_what_it_takes_in_memory_however_small_it_is_in_the_fi
 
 
 def test_chunks_of_a_wide_table_of_few_values_stay_small(tmp_path, monkeypatch):
-    monkeypatch.setattr(read_ahead, "CHUNK_BYTES", 1 << 20)
+    monkeypatch.setattr(block_prefetcher, "CHUNK_BYTES", 1 << 20)
     parquet.write_table(pa.table({f"c{n}": np.zeros(5_000) for n in range(200)}), tmp_path / "a.parquet")
     source = data.parquet(tmp_path)
     reading = Reading(source, Share(1, 0, 10, 10), Order(source.size, 1_000, 0), (), repeat=False, keep=False)
@@ -107,7 +108,7 @@ def test_chunks_of_a_wide_table_of_few_values_stay_small(tmp_path, monkeypatch):
 
 
 def test_csv_blocks_end_with_lines_and_quotes_are_understood(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK", 40)
+    monkeypatch.setattr(csv_files, "BLOCK", 40)
     lines = ['"a ""quoted""\nline"' if n % 3 == 0 else "plain" for n in range(50)]
     (tmp_path / "a.csv").write_text("id,words\n" + "".join(f"{n},{words}\n" for n, words in enumerate(lines)))
     (tmp_path / "b.csv").write_text("id,words\r\n50,x\r\n\r\n51,y")
@@ -121,7 +122,7 @@ def test_csv_blocks_end_with_lines_and_quotes_are_understood(tmp_path, monkeypat
 
 
 def test_a_quote_within_a_plain_csv_value_is_a_character(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK", 40)
+    monkeypatch.setattr(csv_files, "BLOCK", 40)
     lines = ['19" monitor', *["plain"] * 20, '"two\nlines"', '3" x 5" frame', *["plain"] * 20]
     (tmp_path / "a.csv").write_text("id,words\n" + "".join(f"{n},{words}\n" for n, words in enumerate(lines)))
     source = data.csv(tmp_path)
@@ -130,15 +131,15 @@ def test_a_quote_within_a_plain_csv_value_is_a_character(tmp_path, monkeypatch):
 
 
 def test_a_quote_that_is_never_closed_is_said_and_not_looked_for_to_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "BLOCK", 40)
-    monkeypatch.setattr(text, "LONGEST", 400)
+    monkeypatch.setattr(csv_files, "BLOCK", 40)
+    monkeypatch.setattr(csv_files, "LONGEST", 400)
     (tmp_path / "a.csv").write_text('id,words\n0,plain\n1,"open\n' + "2,plain\n" * 200)
     with pytest.raises(PreflightFailed, match=r"a\.csv has no end of the line that begins at byte 17"):
         data.csv(tmp_path)
 
 
 def test_tfrecord_blocks_are_whole_records(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "BLOCK", 100)
+    monkeypatch.setattr(tfrecord_files, "BLOCK", 100)
     (tmp_path / "a.tfrecord").write_bytes(tfrecords.of_ids(range(20)))
     source = data.tfrecord(tmp_path, parse=str)
     assert len(source.blocks) > 3
@@ -253,7 +254,7 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_files_are_refused_in_one_sentence(words, tmp_path, monkeypatch):
-    monkeypatch.setattr("dtj_trainer.data.files.time.sleep", lambda _: None)
+    monkeypatch.setattr("dtj_trainer.data.sources.files.time.sleep", lambda _: None)
     parquet.write_table(table(3), tmp_path / "a.parquet")
     parquet.write_table(pa.table({"id": ["x"]}), tmp_path / "other.parquet")
     parquet.write_table(pa.table({"l": [[1], [2, 3]]}), tmp_path / "lists.parquet")

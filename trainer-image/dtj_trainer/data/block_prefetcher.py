@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dtj_trainer.data.deal import Positions, gathered
-from dtj_trainer.data.places import Mixed, Picked, Places, Rows
-from dtj_trainer.data.table import Table
+from dtj_trainer.data.block_index import Mixed, Picked, Places, Rows
+from dtj_trainer.data.sampler import Positions, gathered
+from dtj_trainer.data.sources.table import Table
 
 CHUNK, CHUNK_BYTES = 65_536, 16 << 20
 """Examples that are taken at once, about, and bytes; whichever is less."""

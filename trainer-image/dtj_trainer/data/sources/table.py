@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dtj_trainer.data.files import File
+from dtj_trainer.data.sources.files import File
 from dtj_trainer.errors import PreflightFailed
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data.deal import Dealt
 from dtj_trainer.data.pipeline import Pipeline
-from dtj_trainer.data.share import Share
+from dtj_trainer.data.sampler import Dealt
+from dtj_trainer.data.sharding import Share
 from dtj_trainer.data.shuffles import unseeded
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.initialization import Session

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dtj_trainer.data.deal import Positions
+from dtj_trainer.data.sampler import Positions
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtj_trainer.data.deal import Dealt, Order, even_part, gathered, read_on, reading
+from dtj_trainer.data.sampler import Dealt, Order, even_part, gathered, read_on, reading
 
 
 def examples(order, history, workers, index, count, *, repeat=True):

@@ -8,8 +8,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dtj_trainer.data.files import File, Files, find, reading
-from dtj_trainer.data.table import Block
+from dtj_trainer.data.sources.files import File, Files, find, reading
+from dtj_trainer.data.sources.table import Block
 from dtj_trainer.errors import PreflightFailed
 
 HEAD, FRAME = struct.Struct("<QI"), 16

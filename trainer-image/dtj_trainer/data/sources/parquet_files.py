@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from dtj_trainer.data.files import File, Files, find, needs, reading
-from dtj_trainer.data.table import Block, Columns
+from dtj_trainer.data.sources.files import File, Files, find, needs, reading
+from dtj_trainer.data.sources.table import Block, Columns
 from dtj_trainer.errors import PreflightFailed
 
 FOOTERS_AT_ONCE = 8

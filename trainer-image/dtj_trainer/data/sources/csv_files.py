@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dtj_trainer.data.files import File, Files, find, needs, reading
-from dtj_trainer.data.table import Block, Columns
+from dtj_trainer.data.sources.files import File, Files, find, needs, reading
+from dtj_trainer.data.sources.table import Block, Columns
 from dtj_trainer.errors import PreflightFailed
 
 BLOCK = 4 << 20
