@@ -13,7 +13,7 @@ from dtj_trainer import data
 from dtj_trainer.data import block_prefetcher
 from dtj_trainer.data.block_index import Places
 from dtj_trainer.data.block_prefetcher import chunks
-from dtj_trainer.data.reading import Reading
+from dtj_trainer.data.reader import Reading
 from dtj_trainer.data.sampler import Dealt, Order
 from dtj_trainer.data.sharding import Share
 from dtj_trainer.data.sources import csv_files, files, tfrecord_files

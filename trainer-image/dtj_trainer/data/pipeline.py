@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import sampler, tf_dataset
-from dtj_trainer.data.reading import Reading
+from dtj_trainer.data.reader import Reading
 from dtj_trainer.data.sharding import Share
 from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.data.sources.table import Table

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Generator
 from typing import Any
 
-from dtj_trainer.data.reading import Batches, Chunks, Reading
+from dtj_trainer.data.reader import Batches, Chunks, Reading
 
 OPEN, NEXT = "dtj_trainer.data.open", "dtj_trainer.data.next"
 CHUNKS_WAITING = 2
