@@ -25,7 +25,7 @@ GROUPS: Final = {
     "tests/trainer/examples/test_ctr.py": "HDFS and buckets",
     "tests/trainer/loop/test_equality.py": "what one device trains",
     "tests/trainer/loop/test_resume.py::test_asked_to_leave_while_it_validates": "what one process validates",
-    "tests/trainer/state/test_remote.py": "HDFS and buckets",
+    "tests/trainer/checkpoint/test_remote.py": "HDFS and buckets",
     "tests/trainer/strategy/test_one_process.py": "what one device learns",
     "tests/trainer/supervisor/test_cluster.py": ASIDE,
     "tests/trainer/supervisor/test_one_process.py": ASIDE,

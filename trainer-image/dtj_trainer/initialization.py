@@ -15,12 +15,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc import reporter
 from dtj_trainer.ipc.reporter import ChildLink
-from dtj_trainer.state.markers import finished
 from dtj_trainer.strategy import devices, parameter_server, tpu
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choose import Choice, choose

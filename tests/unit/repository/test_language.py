@@ -73,7 +73,6 @@ PENDING: dict[str, set[str]] = {
         "bear",
         "by_hand",
         "child",
-        "keeper",
         "place",
         "reading",
         "settle",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dtj_trainer.checkpoint.checkpointer import Checkpoints
+from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
 from dtj_trainer.errors import Fenced, PeerLost, PreflightFailed
-from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.markers import Done, Owner, finished
 from dtj_trainer.storage import local_folder
 from dtj_trainer.storage.folder import Folder, folder, read_json, write_json
 

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from dtj_trainer.checkpoint import job_file
+from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
@@ -13,8 +15,6 @@ from dtj_trainer.exit_status import classify, peer_was_lost
 from dtj_trainer.loop.learning_rate import factor, known
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
-from dtj_trainer.state import job_file
-from dtj_trainer.state.job_file import JobFile
 from dtj_trainer.storage.folder import folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose

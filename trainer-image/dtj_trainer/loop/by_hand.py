@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any
 
 from dtj_trainer import initialization
+from dtj_trainer.checkpoint import job_file
+from dtj_trainer.checkpoint.checkpointer import Checkpoints
+from dtj_trainer.checkpoint.identity import identity
+from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
 from dtj_trainer.loop.finite import not_finite
-from dtj_trainer.loop.identity import identity
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.process.exit import ending
-from dtj_trainer.state import job_file
-from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.storage.folder import folder
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.state.position import Position
 from dtj_trainer.strategy import initial_values
 
 

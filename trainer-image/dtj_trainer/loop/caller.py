@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
@@ -9,7 +10,6 @@ from dtj_trainer.loop.call import Call, Caller
 from dtj_trainer.loop.closures import Closures, coordinator
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.loop.worker_data import FromChief, OnWorkers, worker_data
-from dtj_trainer.state.position import Position
 
 
 def caller(session: Session, trainee: Trainee, data: Any, sizes: adapter.Batches, seed: int, accumulate: int) -> Caller:

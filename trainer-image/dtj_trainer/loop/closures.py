@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.call import Ballot, Called
 from dtj_trainer.loop.data_end import data_end
 from dtj_trainer.loop.server_watch import ServerWatch
 from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.loop.worker_data import FromChief, OnWorkers
-from dtj_trainer.state.position import Position
 
 POLL_SECONDS = 0.0005
 

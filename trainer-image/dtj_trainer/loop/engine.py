@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
+from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.sampler import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import Session, calm
@@ -22,8 +24,6 @@ from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.observe.console import Console
 from dtj_trainer.observe.events import Events
 from dtj_trainer.observe.profiler import Profiler
-from dtj_trainer.state.keeper import Keeper
-from dtj_trainer.state.position import Position
 
 REPORT_SECONDS = 5.0
 """Between two reports of metrics where no epochs end."""

@@ -6,6 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dtj_trainer import initialization
+from dtj_trainer.checkpoint import export as exported
+from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
@@ -14,14 +18,10 @@ from dtj_trainer.loop import keras_model, learning_rate, precision
 from dtj_trainer.loop.caller import await_turn, caller, refuse
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
-from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import Length, length
 from dtj_trainer.loop.result import Result
 from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.process.exit import ending
-from dtj_trainer.state import export as exported
-from dtj_trainer.state.keeper import Keeper
-from dtj_trainer.state.position import Position
 
 
 def fit(

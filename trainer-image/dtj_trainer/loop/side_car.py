@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.loop.result import numbers
 from dtj_trainer.observe.events import Events
-from dtj_trainer.state.keeper import Keeper
-from dtj_trainer.state.markers import finished
 from dtj_trainer.storage.folder import folder, read_json, write_json
 
 POLL_SECONDS = 1.0

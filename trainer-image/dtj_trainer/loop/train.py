@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer import initialization
+from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.loop.callbacks import Callbacks
@@ -13,13 +16,10 @@ from dtj_trainer.loop.caller import await_turn, caller, refuse
 from dtj_trainer.loop.engine import Loop
 from dtj_trainer.loop.evaluation import Evaluation
 from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
-from dtj_trainer.loop.identity import identity
 from dtj_trainer.loop.length import length
 from dtj_trainer.loop.own_step import OwnStep, build
 from dtj_trainer.loop.result import Result
 from dtj_trainer.process.exit import ending
-from dtj_trainer.state.keeper import Keeper
-from dtj_trainer.state.position import Position
 
 
 @dataclass(slots=True)

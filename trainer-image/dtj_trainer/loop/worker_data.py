@@ -8,6 +8,7 @@ travels with its closure: each example goes to one worker, and a resume goes on 
 import time
 from typing import Any
 
+from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.sampler import Dealt
@@ -15,7 +16,6 @@ from dtj_trainer.data.sharding import Share
 from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.state.position import Position
 
 WAVE_BATCHES = 8
 """Batches a worker that wait in this process at a time."""

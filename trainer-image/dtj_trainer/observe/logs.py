@@ -5,7 +5,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dtj_trainer.state.background import Background
+from dtj_trainer.checkpoint.background import Background
 from dtj_trainer.storage.folder import folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
 

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 
 import dtj
+from dtj_trainer.checkpoint.checkpointer import Checkpoints
+from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.loop import engine
-from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.markers import Owner
 from dtj_trainer.storage.folder import folder as local
 
 session = dtj.init(seed=1)

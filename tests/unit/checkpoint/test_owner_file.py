@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.markers import Done, Owner, finished
 from dtj_trainer.storage.folder import folder, write_json
 
 

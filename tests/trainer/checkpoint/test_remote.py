@@ -2,9 +2,9 @@
 
 import pytest
 
+from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import Fenced
-from dtj_trainer.state.markers import Owner
 from dtj_trainer.storage import remote_folder
 from dtj_trainer.storage.folder import folder, read_json
 from tests.trainer.loop import launch

@@ -2,9 +2,9 @@
 
 import platform
 
+from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.data.adapters.adapter import Batches
 from dtj_trainer.initialization import Session
-from dtj_trainer.state.job_file import JobFile
 
 
 def identity(session: Session, sizes: Batches, seed: int, accumulate: int) -> JobFile:

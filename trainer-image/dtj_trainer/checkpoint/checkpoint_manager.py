@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from dtj_trainer.checkpoint import content, job_file
+from dtj_trainer.checkpoint.checkpointer import Checkpoints
+from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.job_file import JobFile
+from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
-from dtj_trainer.state import job_file, position
-from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.job_file import JobFile
-from dtj_trainer.state.markers import Done, Owner
-from dtj_trainer.state.position import Position
 from dtj_trainer.storage.folder import folder
 
 OURS = frozenset({"step", "state"})
@@ -190,11 +190,11 @@ class _Held:
 
         class State(tf.train.experimental.PythonState):
             def serialize(self) -> str:
-                return position.text(held.place, held.metrics)
+                return content.text(held.place, held.metrics)
 
             def deserialize(self, string_value: Any) -> None:
                 text = string_value.decode() if isinstance(string_value, bytes) else str(string_value)
-                held.place, held.metrics = position.restore(text)
+                held.place, held.metrics = content.restore(text)
 
         return {"step": self._step, "state": State()}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from dtj_trainer.checkpoint.checkpointer import Checkpoints
+from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.errors import TrainerError
-from dtj_trainer.state.checkpoints import Checkpoints
-from dtj_trainer.state.markers import Owner
 from dtj_trainer.storage.folder import folder
 
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "os.link", "os.truncate"}

@@ -14,11 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dtj_trainer.checkpoint import value_copy
+from dtj_trainer.checkpoint.background import Background
+from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
 from dtj_trainer.exit_status import classify
-from dtj_trainer.state import snapshot
-from dtj_trainer.state.background import Background
-from dtj_trainer.state.markers import Done, Owner
 from dtj_trainer.storage.folder import Aside, folder
 from dtj_trainer.strategy import initial_values
 
@@ -117,7 +117,7 @@ class Checkpoints:
             PeerLost: the volume or the store fails.
         """
         self.wait()
-        writing = None if _on_servers() else snapshot.take(objects)
+        writing = None if _on_servers() else value_copy.take(objects)
         if self.owner is None:
             if writing is None:
                 self._take_part(objects)
@@ -151,7 +151,7 @@ class Checkpoints:
         stack: ExitStack,
         aside: Aside,
         step: int,
-        writing: snapshot.Writing | None,
+        writing: value_copy.Writing | None,
         notes: Notes,
         complete: Callable[[], None],
     ) -> None:
