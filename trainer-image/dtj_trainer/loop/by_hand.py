@@ -18,9 +18,9 @@ from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
 from dtj_trainer.loop.finite import not_finite
-from dtj_trainer.observe.events import Events
-from dtj_trainer.observe.profiler import Profiler
 from dtj_trainer.process.exit import ending
+from dtj_trainer.reporting.event_files import Events
+from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.storage.folder import folder
 
 

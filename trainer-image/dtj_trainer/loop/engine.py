@@ -21,9 +21,9 @@ from dtj_trainer.loop.length import Length
 from dtj_trainer.loop.pace import Pace
 from dtj_trainer.loop.result import numbers
 from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.observe.console import Console
-from dtj_trainer.observe.events import Events
-from dtj_trainer.observe.profiler import Profiler
+from dtj_trainer.reporting.console import Console
+from dtj_trainer.reporting.event_files import Events
+from dtj_trainer.reporting.profiler import Profiler
 
 REPORT_SECONDS = 5.0
 """Between two reports of metrics where no epochs end."""

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dtj_trainer.observe.logs import Logs
+from dtj_trainer.reporting.log_directory import Logs
 
 FLUSH_SECONDS = 2.0
 VERSION = "brain.Event:2"

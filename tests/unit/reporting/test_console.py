@@ -7,8 +7,8 @@ from contextlib import contextmanager, redirect_stdout, suppress
 
 import pytest
 
-from dtj_trainer.observe import console
-from dtj_trainer.observe.console import BEGINNING_OF_LINE, Console
+from dtj_trainer.reporting import console
+from dtj_trainer.reporting.console import BEGINNING_OF_LINE, Console
 
 
 @pytest.fixture(autouse=True)

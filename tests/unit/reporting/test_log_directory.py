@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dtj_trainer.observe import logs
+from dtj_trainer.reporting import log_directory
 from dtj_trainer.storage.remote_folder import RemoteFolder
 
 
@@ -17,8 +17,8 @@ def test_a_store_that_is_silent_delays_nobody(tmp_path: Path, monkeypatch: pytes
         asked.append(answers.wait(30))
 
     monkeypatch.setattr(RemoteFolder, "put", put)
-    monkeypatch.setattr(logs, "CARRY_SECONDS", 0.0)
-    written = logs.Logs(f"local://{tmp_path}/logs")
+    monkeypatch.setattr(log_directory, "CARRY_SECONDS", 0.0)
+    written = log_directory.Logs(f"local://{tmp_path}/logs")
     (written.path / "events").write_text("some")
     for _ in range(3):
         written.look()

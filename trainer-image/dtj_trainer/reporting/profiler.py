@@ -3,7 +3,7 @@
 from typing import Any
 
 from dtj_trainer.ipc.reporter import ChildLink
-from dtj_trainer.observe.logs import Logs
+from dtj_trainer.reporting.log_directory import Logs
 
 HERE = "plugins/profile"
 
