@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 import dtj
-from dtj_trainer.loop.call import Call
+from dtj_trainer.training.steps.compiled_step import Call
 
 ROUNDS = 15
 

@@ -11,23 +11,23 @@ from dtj_trainer.process import excepthook
 if TYPE_CHECKING:
     from dtj_trainer import data
     from dtj_trainer.initialization import Session, init
-    from dtj_trainer.loop.by_hand import Job, session
-    from dtj_trainer.loop.fit import fit
-    from dtj_trainer.loop.result import Result
-    from dtj_trainer.loop.train import all_reduce, train
+    from dtj_trainer.training.fit import fit
+    from dtj_trainer.training.history import Result
+    from dtj_trainer.training.session import Job, session
+    from dtj_trainer.training.train import all_reduce, train
 
 __version__ = "0.1.0"
 __all__ = ["Job", "Result", "Session", "all_reduce", "data", "fit", "init", "session", "train"]
 
 _PLACES = {
-    "Job": "dtj_trainer.loop.by_hand",
-    "Result": "dtj_trainer.loop.result",
+    "Job": "dtj_trainer.training.session",
+    "Result": "dtj_trainer.training.history",
     "Session": "dtj_trainer.initialization",
-    "all_reduce": "dtj_trainer.loop.train",
-    "fit": "dtj_trainer.loop.fit",
+    "all_reduce": "dtj_trainer.training.train",
+    "fit": "dtj_trainer.training.fit",
     "init": "dtj_trainer.initialization",
-    "session": "dtj_trainer.loop.by_hand",
-    "train": "dtj_trainer.loop.train",
+    "session": "dtj_trainer.training.session",
+    "train": "dtj_trainer.training.train",
 }
 """Where each public name lives; imported when it is first used."""
 

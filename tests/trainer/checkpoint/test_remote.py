@@ -7,7 +7,7 @@ from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import Fenced
 from dtj_trainer.storage import remote_folder
 from dtj_trainer.storage.folder import folder, read_json
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

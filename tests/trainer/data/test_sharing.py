@@ -8,7 +8,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from tests.trainer.data import tfrecords
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 SIZE = 96

@@ -16,8 +16,8 @@ from dtj_operator.builders.metadata import address
 from dtj_operator.builders.pod import build_pod
 from dtj_trainer.supervisor.settings import Settings, parse, variable
 from tests.support.ports import free_ports
-from tests.trainer.loop import launch
-from tests.trainer.loop.launch import Born, Ended
+from tests.trainer.training import launch
+from tests.trainer.training.launch import Born, Ended
 
 EXAMPLES = launch.ROOT / "examples"
 

@@ -10,7 +10,7 @@ import yaml
 
 from e2e.stores.criteo import write_log
 from tests.support.ports import free_ports
-from tests.trainer.loop import launch as launching
+from tests.trainer.training import launch as launching
 
 pytestmark = pytest.mark.trainer
 EXAMPLES = launching.ROOT / "examples"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.trainer.examples.test_examples import PROGRAMS
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

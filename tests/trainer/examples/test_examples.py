@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.examples import cifar10_files, rehearsal
-from tests.trainer.loop import launch as launching
-from tests.trainer.loop.launch import Ended
 from tests.trainer.supervisor.conftest import Launcher, Pod, launch, until
+from tests.trainer.training import launch as launching
+from tests.trainer.training.launch import Ended
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.trainer.loop import launch as launching
 from tests.trainer.supervisor.conftest import Launcher, launch
+from tests.trainer.training import launch as launching
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]

@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from tests.trainer.loop import launch as launching
+from tests.trainer.training import launch as launching
 
 pytestmark = pytest.mark.trainer
 EXAMPLES = launching.ROOT / "examples"

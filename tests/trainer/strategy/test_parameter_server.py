@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.support.ports import free_port, free_ports
-from tests.trainer.loop import launch as launching
-from tests.trainer.loop.launch import Born
 from tests.trainer.supervisor.conftest import Launcher, Pod, launch, until
+from tests.trainer.training import launch as launching
+from tests.trainer.training.launch import Born
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]

@@ -20,7 +20,7 @@ import pytest
 
 from tests.support import source_roots
 from tests.support.ports import free_port
-from tests.trainer.loop.launch import Born, nursery
+from tests.trainer.training.launch import Born, nursery
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 90.0

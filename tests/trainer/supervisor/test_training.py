@@ -170,7 +170,7 @@ with dtj.session() as job:
 
 
 def test_the_last_save_of_a_program_that_trains_by_hand_is_no_stall(launch: Launcher, tmp_path: Path):
-    program = tmp_path / "by_hand.py"
+    program = tmp_path / "session.py"
     program.write_text(BY_HAND)
     pod = launch.start("--stall-seconds", "2", str(program), environment=job(tmp_path))
     assert pod.wait() == 0, pod.log

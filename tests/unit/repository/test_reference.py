@@ -53,7 +53,7 @@ def test_the_page_of_a_job_has_every_field_with_its_default():
 @pytest.mark.parametrize("function", ["fit", "train"])
 def test_the_page_of_the_library_has_every_argument(function: str):
     both, alone = (PAGES / "python.md").read_text().split("`dtj.fit` alone has")
-    tree = ast.parse((PUBLIC / "loop" / f"{function}.py").read_text())
+    tree = ast.parse((PUBLIC / "training" / f"{function}.py").read_text())
     (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
     wanted = {argument.arg for argument in found.args.args + found.args.kwonlyargs}
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", both + alone * (function == "fit"), re.MULTILINE)

@@ -11,7 +11,13 @@ from typing import Any, Final
 from dtj_trainer.preload.lazy_modules import defer, demand
 from dtj_trainer.preload.read_ahead import Ahead, import_present
 
-PRELOADED: Final = ("numpy.random", "keras", "dtj_trainer.loop.fit", "dtj_trainer.loop.train", "dtj_trainer.data")
+PRELOADED: Final = (
+    "numpy.random",
+    "keras",
+    "dtj_trainer.training.fit",
+    "dtj_trainer.training.train",
+    "dtj_trainer.data",
+)
 """Imported ahead, after TensorFlow. What is missing is left to the program to miss."""
 PUBLIC: Final = (
     "autograph",

@@ -15,15 +15,15 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.sampler import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import Session, calm
-from dtj_trainer.loop.call import Ballot, Called, Caller
-from dtj_trainer.loop.finite import not_finite
-from dtj_trainer.loop.length import Length
-from dtj_trainer.loop.pace import Pace
-from dtj_trainer.loop.result import numbers
-from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.reporting.console import Console
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
+from dtj_trainer.training.finite import not_finite
+from dtj_trainer.training.history import numbers
+from dtj_trainer.training.schedule import Length
+from dtj_trainer.training.steps.compiled_step import Ballot, Called, Caller
+from dtj_trainer.training.steps.step_runner import Pace
+from dtj_trainer.training.steps.trainable import Trainee
 
 REPORT_SECONDS = 5.0
 """Between two reports of metrics where no epochs end."""

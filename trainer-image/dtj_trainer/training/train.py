@@ -11,15 +11,15 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.loop.callbacks import Callbacks
-from dtj_trainer.loop.caller import await_turn, caller, refuse
-from dtj_trainer.loop.engine import Loop
-from dtj_trainer.loop.evaluation import Evaluation
-from dtj_trainer.loop.fit import beside, check_accumulate, conclude, going_on, seeded
-from dtj_trainer.loop.length import length
-from dtj_trainer.loop.own_step import OwnStep, build
-from dtj_trainer.loop.result import Result
 from dtj_trainer.process.exit import ending
+from dtj_trainer.training.callbacks import Callbacks
+from dtj_trainer.training.fit import beside, check_accumulate, conclude, going_on, seeded
+from dtj_trainer.training.history import Result
+from dtj_trainer.training.loop import Loop
+from dtj_trainer.training.run_training import await_turn, caller, refuse
+from dtj_trainer.training.schedule import length
+from dtj_trainer.training.steps.custom_step import OwnStep, build
+from dtj_trainer.training.validation import Evaluation
 
 
 @dataclass(slots=True)

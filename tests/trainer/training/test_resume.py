@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.ports import free_ports
-from tests.trainer.loop import launch
-from tests.trainer.loop.kills import EPOCHS, STEPS, killed
+from tests.trainer.training import launch
+from tests.trainer.training.kills import EPOCHS, STEPS, killed
 
 pytestmark = pytest.mark.trainer
 

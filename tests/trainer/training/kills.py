@@ -3,8 +3,8 @@
 import random
 from pathlib import Path
 
-from tests.trainer.loop import launch
-from tests.trainer.loop.launch import Ended
+from tests.trainer.training import launch
+from tests.trainer.training.launch import Ended
 
 EPOCHS = "8"
 STEPS = 80

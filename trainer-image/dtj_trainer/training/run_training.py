@@ -6,10 +6,10 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.call import Call, Caller
-from dtj_trainer.loop.closures import Closures, coordinator
-from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.loop.worker_data import FromChief, OnWorkers, worker_data
+from dtj_trainer.training.steps.compiled_step import Call, Caller
+from dtj_trainer.training.steps.parameter_server import Closures, coordinator
+from dtj_trainer.training.steps.parameter_server_data import FromChief, OnWorkers, worker_data
+from dtj_trainer.training.steps.trainable import Trainee
 
 
 def caller(session: Session, trainee: Trainee, data: Any, sizes: adapter.Batches, seed: int, accumulate: int) -> Caller:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

@@ -12,12 +12,12 @@ from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.exit_status import classify, peer_was_lost
-from dtj_trainer.loop.learning_rate import factor, known
-from dtj_trainer.loop.length import length
-from dtj_trainer.loop.pace import GROWTH, LARGEST, TARGET_SECONDS, Pace
 from dtj_trainer.storage.folder import folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
+from dtj_trainer.training.keras.learning_rate import factor, known
+from dtj_trainer.training.schedule import length
+from dtj_trainer.training.steps.step_runner import GROWTH, LARGEST, TARGET_SECONDS, Pace
 
 
 def environment(strategy: str = "", role: str = "worker", index: int = 0, **cluster: int) -> Environment:

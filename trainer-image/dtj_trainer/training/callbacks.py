@@ -6,9 +6,9 @@ from typing import Any
 
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.engine import Hooks
-from dtj_trainer.loop.evaluation import EachBatch, Evaluation
-from dtj_trainer.loop.length import Length
+from dtj_trainer.training.loop import Hooks
+from dtj_trainer.training.schedule import Length
+from dtj_trainer.training.validation import EachBatch, Evaluation
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 VALIDATION = ("on_test_batch_begin", "on_test_batch_end")

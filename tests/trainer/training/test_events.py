@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

@@ -11,9 +11,9 @@ from dtj_trainer.checkpoint.checkpoint_manager import Keeper
 from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.result import numbers
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.storage.folder import folder, read_json, write_json
+from dtj_trainer.training.history import numbers
 
 POLL_SECONDS = 1.0
 SEEN = "evaluated.json"

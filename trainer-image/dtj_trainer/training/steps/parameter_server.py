@@ -11,11 +11,11 @@ from typing import Any
 
 from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.call import Ballot, Called
-from dtj_trainer.loop.data_end import data_end
-from dtj_trainer.loop.server_watch import ServerWatch
-from dtj_trainer.loop.trainee import Trainee
-from dtj_trainer.loop.worker_data import FromChief, OnWorkers
+from dtj_trainer.training.data_end import data_end
+from dtj_trainer.training.steps.compiled_step import Ballot, Called
+from dtj_trainer.training.steps.parameter_server_data import FromChief, OnWorkers
+from dtj_trainer.training.steps.parameter_server_health import ServerWatch
+from dtj_trainer.training.steps.trainable import Trainee
 
 POLL_SECONDS = 0.0005
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
-from tests.trainer.loop import launch
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 

@@ -16,12 +16,12 @@ from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
-from dtj_trainer.loop.appointments import LEAVE, SAVE, Appointments
-from dtj_trainer.loop.finite import not_finite
 from dtj_trainer.process.exit import ending
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.storage.folder import folder
+from dtj_trainer.training.finite import not_finite
+from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, Appointments
 
 
 class Job:

@@ -16,8 +16,8 @@ import dtj
 from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.data.adapters import adapter
-from dtj_trainer.loop import engine
 from dtj_trainer.storage.folder import folder as local
+from dtj_trainer.training import loop
 
 session = dtj.init(seed=1)
 folder = Path(sys.argv[1])
@@ -154,7 +154,7 @@ def forever() -> object:
         yield x[:24], y[:24]
 
 
-engine.REPORT_SECONDS = 0.0  # a report after each call
+loop.REPORT_SECONDS = 0.0  # a report after each call
 kinds = (tf.TensorSpec([None, 8]), tf.TensorSpec([None, 1]))
 endless = tf.data.Dataset.from_generator(forever, output_signature=kinds)
 ended = dtj.fit(compiled(keras.optimizers.SGD(0.05)), endless, steps=300)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.data_end import data_end
-from dtj_trainer.loop.trainee import Trainee
 from dtj_trainer.strategy import initial_values
+from dtj_trainer.training.data_end import data_end
+from dtj_trainer.training.steps.trainable import Trainee
 
 
 @dataclass(frozen=True, slots=True)

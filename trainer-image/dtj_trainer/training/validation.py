@@ -8,8 +8,8 @@ from typing import Any
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.pace import Pace
-from dtj_trainer.loop.trainee import Trainee
+from dtj_trainer.training.steps.step_runner import Pace
+from dtj_trainer.training.steps.trainable import Trainee
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import pytest
 from dtj_trainer.cluster.environment import CheckpointSettings, Environment
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.errors import PeerLost
-from dtj_trainer.loop import server_watch
-from dtj_trainer.loop.server_watch import ServerWatch
+from dtj_trainer.training.steps import parameter_server_health
+from dtj_trainer.training.steps.parameter_server_health import ServerWatch
 
 CONFIG = TfConfig({"chief": ("c:1",), "worker": ("a:1", "b:1"), "ps": ("p:1",)}, Task("chief", 0))
 
@@ -16,8 +16,8 @@ CONFIG = TfConfig({"chief": ("c:1",), "worker": ("a:1", "b:1"), "ps": ("p:1",)},
 @pytest.fixture
 def world(monkeypatch):
     world = SimpleNamespace(now=0.0, dead=set())
-    monkeypatch.setattr("dtj_trainer.loop.server_watch.time.monotonic", lambda: world.now)
-    monkeypatch.setattr(server_watch, "serves", lambda host, _port: host not in world.dead)
+    monkeypatch.setattr("dtj_trainer.training.steps.parameter_server_health.time.monotonic", lambda: world.now)
+    monkeypatch.setattr(parameter_server_health, "serves", lambda host, _port: host not in world.dead)
     start = SimpleNamespace(start=lambda: None)
 
     def thread(*, target, args, daemon):
@@ -25,7 +25,7 @@ def world(monkeypatch):
         target(*args)
         return start
 
-    monkeypatch.setattr("dtj_trainer.loop.server_watch.threading.Thread", thread)
+    monkeypatch.setattr("dtj_trainer.training.steps.parameter_server_health.threading.Thread", thread)
     settings = Environment(tf_config=CONFIG, checkpoint=CheckpointSettings("/somewhere"))
     world.watch = ServerWatch(SimpleNamespace(environment=settings))  # type: ignore[arg-type]
     return world

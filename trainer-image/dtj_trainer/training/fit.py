@@ -13,15 +13,15 @@ from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop import callbacks as calling
-from dtj_trainer.loop import keras_model, learning_rate, precision
-from dtj_trainer.loop.caller import await_turn, caller, refuse
-from dtj_trainer.loop.engine import Loop
-from dtj_trainer.loop.evaluation import Evaluation
-from dtj_trainer.loop.length import Length, length
-from dtj_trainer.loop.result import Result
-from dtj_trainer.loop.side_car import SideCar
 from dtj_trainer.process.exit import ending
+from dtj_trainer.training import callbacks as calling
+from dtj_trainer.training.evaluator import SideCar
+from dtj_trainer.training.history import Result
+from dtj_trainer.training.keras import learning_rate, precision, trainable
+from dtj_trainer.training.loop import Loop
+from dtj_trainer.training.run_training import await_turn, caller, refuse
+from dtj_trainer.training.schedule import Length, length
+from dtj_trainer.training.validation import Evaluation
 
 
 def fit(
@@ -69,9 +69,9 @@ def fit(
         ends = length(epochs, steps, steps_per_epoch, known)
         by_steps = steps is not None and epochs is None and steps_per_epoch is None
         model = _model(model, mixed_precision)
-        keras_model.build(model, adapter.element_spec(data, session, sizes), session)
+        trainable.build(model, adapter.element_spec(data, session, sizes), session)
         if validation is not None:
-            keras_model.check_evaluates(model)
+            trainable.check_evaluates(model)
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
@@ -83,7 +83,7 @@ def fit(
             ),
             warm_up_steps=5 * ends.per_epoch if ends.per_epoch and not by_steps else 500,
         )
-        trainee = keras_model.KerasModel(model, session, clip_norm=clip_norm)
+        trainee = trainable.KerasModel(model, session, clip_norm=clip_norm)
         keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
         evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
         if session.role == "evaluator":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dtj_trainer.errors import UserError
-from dtj_trainer.loop.by_hand import _whole
+from dtj_trainer.training.session import _whole
 
 
 @pytest.mark.parametrize("step", [3, np.int64(3), np.array(3), SimpleNamespace(numpy=lambda: np.int32(3))])

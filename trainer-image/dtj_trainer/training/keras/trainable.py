@@ -14,8 +14,8 @@ from typing import Any
 
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.alone import alone
-from dtj_trainer.loop.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.loss import alone
 
 BUILT_EARLY = (
     "the model was built before the strategy; call dtj.init() at the top of the program, "

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from tests.trainer.loop import launch
 from tests.trainer.supervisor.conftest import until
+from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.trainer
 @pytest.mark.parametrize("count", [1, 2])
 def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(count, tmp_path):
     environment = launch.checkpoint(tmp_path)
-    processes = launch.start_workers(count, "by_hand.py", environment={**environment, "TEST_ASKED_AT": "2"})
+    processes = launch.start_workers(count, "session.py", environment={**environment, "TEST_ASKED_AT": "2"})
     until(lambda: all("SAY " in process.said for process in processes), "not all trained")
     until((tmp_path / "checkpoint").exists, "nothing was saved though somebody asked for it")
     os.kill(processes[-1].pid, signal.SIGTERM)
@@ -32,7 +32,7 @@ def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(coun
     assert saved is not None
     note = json.loads((tmp_path / "job.json").read_text())
     assert (note["step"], note["workers"]) == (int(saved[1]), count)
-    resumed = launch.run_workers(count, "by_hand.py", environment={**environment, "TEST_STEPS": "3"})
+    resumed = launch.run_workers(count, "session.py", environment={**environment, "TEST_STEPS": "3"})
     for worker in resumed:
         assert worker.said["begun"] == int(saved[1])
         assert worker.said["made"] == int(saved[1]) + 3
@@ -48,7 +48,7 @@ def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(coun
 def test_all_leave_at_a_later_step_where_one_was_past_the_first_before_it_could_read_of_it(tmp_path):
     """The chief takes the next steps for as slow as its last one, and the other has looked just before it says so."""
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", "TEST_STALLS_AT": "3"}
-    ended = launch.run_workers(2, "by_hand.py", environment=environment)
+    ended = launch.run_workers(2, "session.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
     assert len({each.last_word for each in ended}) == 1
 
@@ -58,7 +58,7 @@ def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_rep
     tmp_path, settings
 ):
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", **settings}
-    ended = launch.run_workers(2, "by_hand.py", environment=environment)
+    ended = launch.run_workers(2, "session.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
     assert len({each.last_word for each in ended}) == 1
 
@@ -66,7 +66,7 @@ def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_rep
 def test_all_leave_where_an_answer_of_the_leader_takes_its_time_on_the_way(tmp_path):
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2"}
     with slow_way(0.005) as far:
-        ended = launch.run_workers(2, "by_hand.py", environment=environment, leader=far)
+        ended = launch.run_workers(2, "session.py", environment=environment, leader=far)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
 
 
@@ -104,6 +104,6 @@ def slow_way(seconds: float) -> Iterator[Callable[[str], str]]:
 
 
 def test_a_loss_that_is_not_finite_ends_the_program_as_it_ends_the_loop():
-    ended = launch.run("by_hand.py", environment={"TEST_NAN_AT": "2"})
+    ended = launch.run("session.py", environment={"TEST_NAN_AT": "2"})
     assert ended.code == 1
     assert ended.last_word.startswith("dtj: the loss is NaN at step 2; lower the learning rate")

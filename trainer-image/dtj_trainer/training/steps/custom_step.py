@@ -6,8 +6,8 @@ from typing import Any
 
 from dtj_trainer.errors import UserError
 from dtj_trainer.initialization import Session
-from dtj_trainer.loop.keras_model import counters
-from dtj_trainer.loop.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.trainable import counters
 
 UNBUILT = (
     "a Keras model in `state` makes its variables in the first step, when a checkpoint is restored already; "
