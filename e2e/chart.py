@@ -25,7 +25,7 @@ def install(cluster: Cluster, image: str, seconds: int = 90) -> None:
     done = _helm(cluster, "upgrade", "--install", RELEASE, str(CHART), *place, *values, *patience)
     if done.returncode != 0:
         raise Failure(
-            f"helm could not install the chart {CHART}: {_last_words(done)}. Look at "
+            f"helm could not install the chart {CHART}: {_last_line(done)}. Look at "
             f"`kubectl --kubeconfig {cluster.kubeconfig} -n {NAMESPACE} get pods,events`."
         )
 
@@ -41,7 +41,7 @@ def installed(cluster: Cluster) -> dict[str, Any] | None:
         return release
     if "release: not found" in done.stderr:
         return None
-    raise Failure(f"helm could not look for the release {RELEASE} in namespace {NAMESPACE}: {_last_words(done)}.")
+    raise Failure(f"helm could not look for the release {RELEASE} in namespace {NAMESPACE}: {_last_line(done)}.")
 
 
 def _helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,6 +49,6 @@ def _helm(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
     words = (done.stderr or done.stdout).strip().splitlines()
     return words[-1] if words else "no output"

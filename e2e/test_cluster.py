@@ -187,9 +187,9 @@ def test_the_audit_log_tells_who_asked(cluster: EmbeddedCluster) -> None:
 
 
 def test_a_cut_node_is_noticed_and_comes_back(cluster: EmbeddedCluster) -> None:
-    cluster.cut_node("node-2")
+    cluster.disconnect_node("node-2")
     wait_until(lambda: not ready(cluster, "node-2"), 40)
-    cluster.mend_node("node-2")
+    cluster.reconnect_node("node-2")
     wait_until(lambda: ready(cluster, "node-2"), 40)
     cluster.kubectl("wait", "-n", "probes", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
     wait_until(lambda: len(ask(cluster, "node-1", "lookup", name="all").split()) == 2, 20)

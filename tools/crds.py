@@ -9,15 +9,15 @@ from dtj_operator.api.crd import crd_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = "dtj.dev_distributedtrainingjobs.yaml"
-PLACES = (ROOT / "crds" / FILE, ROOT / "charts" / "dtj-operator" / "files" / FILE)
+TARGETS = (ROOT / "crds" / FILE, ROOT / "charts" / "dtj-operator" / "files" / FILE)
 
 
 def main() -> int:
     text = crd_yaml()
-    for place in PLACES:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
-        print(place.relative_to(ROOT))
+    for target in TARGETS:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        print(target.relative_to(ROOT))
     return 0
 
 

@@ -1,9 +1,9 @@
-"""The Python environment of the project: made once, kept outside the checkout, found again by what it is made from.
+"""The Python environment of the project: created once, kept outside the checkout, identified by a hash.
 
-Run with any Python 3.11 (`python3.11 tools/environment.py`); nothing but the standard library is needed. Prints the
-path of the environment's interpreter on stdout, and what it does on stderr. The environment lives in
-`<cache>/venv/<key>`, where the key is a hash of requirements/dev.txt and of this interpreter, and is complete when the
-file `complete` stands in it: an interrupted installation is removed and begun again.
+Run with any Python 3.11 (`python3.11 tools/environment.py`); needs the standard library only. Prints the path of the
+environment's interpreter on stdout, and progress on stderr. The environment is in `<cache>/venv/<key>`, where the key
+is a hash of requirements/dev.txt and of this interpreter. It is complete when it contains the file `complete`: an
+interrupted installation is removed and started again.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ NEEDED_BYTES = 3_500_000_000
 
 
 class EnvironmentImpossibleError(Exception):
-    """One sentence for people: what is missing, and what to do."""
+    """The environment cannot be created; the message says what is missing, and what to do."""
 
 
 def cache() -> Path:
-    """Where the project keeps what is expensive to make."""
+    """Return the directory in which the project keeps what is expensive to build."""
     if given := os.environ.get("DTJ_CACHE"):
         return Path(given).absolute()
     home = os.environ.get("XDG_CACHE_HOME")
@@ -38,7 +38,7 @@ def cache() -> Path:
 
 
 def key() -> str:
-    """Sixteen hexadecimal digits that change with the requirements or the interpreter."""
+    """Return sixteen hexadecimal digits that change with the requirements or the interpreter."""
     made_from = f"{sys.version}\n{sys.base_prefix}\n".encode() + REQUIREMENTS.read_bytes()
     return hashlib.sha256(made_from).hexdigest()[:16]
 
@@ -73,7 +73,7 @@ def check_prerequisites(where: Path) -> None:
 
 
 def install(venv: Path) -> None:
-    """Make the environment from nothing; on failure nothing of it is left."""
+    """Create the environment; on failure nothing of it is left."""
     began = time.monotonic()
     say(f"making the Python environment in {venv} (once, about two minutes)")
     shutil.rmtree(venv, ignore_errors=True)
@@ -99,7 +99,7 @@ def install(venv: Path) -> None:
 
 
 def interpreter() -> Path:
-    """The environment's Python, made first if it is not there."""
+    """Return the environment's Python, creating the environment if it is missing."""
     home = cache() / "venv"
     venv = home / key()
     python = venv / "bin" / "python"

@@ -7,9 +7,9 @@ import sys
 
 
 def main() -> int:
-    mended = subprocess.run([sys.executable, "-m", "ruff", "check", "--fix-only", "--quiet", "."], check=False)
+    fixed = subprocess.run([sys.executable, "-m", "ruff", "check", "--fix-only", "--quiet", "."], check=False)
     formatted = subprocess.run([sys.executable, "-m", "ruff", "format", "."], check=False)
-    return mended.returncode or formatted.returncode
+    return fixed.returncode or formatted.returncode
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """`make pictures`: what kubectl shows of jobs on a real API server, drawn for docs/reference/kubectl.md.
 
-The jobs are the operator's work; their pods are kwok's, and end as they are told to here.
+The operator handles the jobs; their pods run on kwok's fake nodes, and end as this program sets their status.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ SHOWN = (
     ("explain", "explain dtj.spec --recursive", 3),
     ("explain-one", "explain dtj.spec.failurePolicy", 1),
 )
-"""Name, command, and the columns in which its output is set."""
+"""Name, command, and the number of columns of its output."""
 
 
 def main() -> int:
     with start_control_plane(fake_nodes=2) as server, operator(install(server)):
-        several(Jobs(server, "default"))
-        take(server)
+        create_jobs(Jobs(server, "default"))
+        draw_all(server)
     print(f"Drawn in {PICTURES}.")
     return 0
 
 
-def several(jobs: Jobs) -> None:
-    """One that runs and has lost a worker, one that succeeded, one that failed, one that is suspended."""
+def create_jobs(jobs: Jobs) -> None:
+    """Create a job that runs and has lost a worker, one that succeeded, one that failed, and one that is suspended."""
     once = {"maxRestarts": 0}
     jobs.create("ctr", suspend=True)
     jobs.create("digits", checkpoint={"directory": "/checkpoints"})
@@ -59,7 +59,7 @@ def several(jobs: Jobs) -> None:
     )
 
 
-def take(server: ControlPlane) -> None:
+def draw_all(server: ControlPlane) -> None:
     for name, command, columns in SHOWN:
         draw(PICTURES / f"{name}.svg", f"kubectl {command}", server.kubectl(*command.split()), columns=columns)
 

@@ -27,7 +27,7 @@ QUICK = "not contract and not trainer and not e2e and (not faults or sample)"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One command; `tests` says whether it is pytest and reports counts."""
+    """One command; `tests` tells whether it is pytest and reports counts."""
 
     name: str
     command: tuple[str, ...]
@@ -36,7 +36,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a pytest run did, in test cases."""
+    """The test cases of a pytest run by result."""
 
     passed: int = 0
     failed: int = 0
@@ -52,7 +52,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one stage ended; `seconds` of wall time."""
+    """The result of one stage; `seconds` of wall time."""
 
     stage: Stage
     ok: bool
@@ -70,9 +70,9 @@ def pytest(name: str, *arguments: str) -> Stage:
 
 
 ONE_MORE = ("-n", str(len(os.sched_getaffinity(0)) + 1))
-"""Than there are processors: a test of the operator waits for a third of its time."""
+"""One process more than there are processors: a test of the operator waits for a third of its time."""
 GROUPED = ("-p", "tools.groups")
-"""Handed out one by one: no process is left alone with many long ones at the end."""
+"""Distributes tests one by one, so that no process has many long ones left at the end."""
 LINT = (
     Stage("lint", module("ruff", "check", ".")),
     Stage("format", module("ruff", "format", "--check", ".")),
@@ -81,10 +81,10 @@ LINT = (
 )
 CHECK = (*LINT, pytest("quick", "-q", *ONE_MORE, "--durations=5", "-m", QUICK))
 THREE = ("-v", *GROUPED, "-n", "3")
-"""Of the trainer's two, each of whose tests has several processes of its own, and one that mostly waits; of the
-scenarios one that trains and two that mostly wait, one of which then trains too."""
+"""Three processes: of the trainer's tests two that start several processes each, and one that mostly waits; of the
+scenarios one that trains and two that mostly wait, one of which trains later."""
 BUILD = Stage("build", module("e2e.cluster", "build", "--images"))
-"""What is not in the cache yet, before tests whose time is limited ask for it."""
+"""Builds what is not in the cache yet, before tests with a timeout need it."""
 SCENARIOS = pytest("e2e", *THREE, "-m", "e2e")
 E2E = (BUILD, SCENARIOS)
 TEST = (
@@ -98,7 +98,7 @@ PLANS = {"lint": LINT, "check": CHECK, "e2e": E2E, "test": TEST}
 
 
 def counts(report: Path) -> Counts | None:
-    """The counts of a JUnit report; None when pytest did not get as far as writing one."""
+    """Return the counts of a JUnit report; None when pytest did not write one."""
     if not report.exists():
         return None
     total = Counts()
@@ -110,7 +110,7 @@ def counts(report: Path) -> Counts | None:
 
 
 def failures(report: Path) -> tuple[str, ...]:
-    """A line for each test that failed: its name and the first line of what it said."""
+    """Return a line for each test that failed: its name and the first line of its message."""
     lines = []
     for case in ET.parse(report).getroot().iter("testcase"):  # noqa: S314 - written by our own pytest
         for said in (*case.iterfind("failure"), *case.iterfind("error")):
@@ -134,9 +134,9 @@ def run(stage: Stage) -> Outcome:
 
 
 def environment() -> dict[str, str]:
-    """The caller's, with the source roots on the path of every program started, and mypy's cache beside ours.
+    """Return the caller's environment, with the source roots on the path, and mypy's cache beside ours.
 
-    Bytecode is kept even where the caller has it otherwise: else each of a thousand processes compiles all it imports.
+    Bytecode is kept even where the caller disables it: otherwise each of a thousand processes compiles all it imports.
     """
     roots = os.pathsep.join(str(ROOT / name) for name in ("operator", "trainer-image", "client", ""))
     return os.environ | {
@@ -156,7 +156,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def run_plan(stages: Iterable[Stage], perform: Callable[[Stage], Outcome] = run) -> int:
-    """0 when every stage is well, else 1. The last line printed is `N passed, N failed` over all stages."""
+    """Run all stages; returns 0 when all succeed, else 1. The last line printed is `N passed, N failed` over all."""
     try:
         RESULTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=RESULTS):

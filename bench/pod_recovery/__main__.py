@@ -38,7 +38,7 @@ SETTLED_STEPS = 60
 @contextmanager
 def start_two_nodes() -> Iterator[Installation]:
     """Start a cluster with two nodes and the operator installed."""
-    images = parallel_build.images_and(*binaries.CLUSTER, "helm")
+    images = parallel_build.build_images_beside(*binaries.CLUSTER, "helm")
     made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)

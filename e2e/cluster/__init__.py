@@ -1,6 +1,6 @@
-"""Real Kubernetes clusters for tests, the demo and benches.
+"""Real Kubernetes clusters for tests, the demo and measurements.
 
-`python -m e2e.cluster up` starts one on this machine; see docs/howto/test-clusters.md.
+`python -m e2e.cluster up` starts one on this machine; see README.md beside this file.
 From Python: `e2e.cluster.providers.up(...)`, `providers.attach(...)`, and
 `e2e.cluster.control_plane.start_control_plane(...)` for an API server alone.
 """

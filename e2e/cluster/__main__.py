@@ -15,7 +15,7 @@ DEFAULTS = {"name": "dtj", "provider": "embedded", "kubeconfig": None}
 
 
 def main(words: list[str] | None = None) -> int:
-    """Carry out one command; 1 and a sentence where it cannot."""
+    """Carry out one command; prints a sentence and returns 1 where it cannot."""
     words = sys.argv[1:] if words is None else words
     before, kubectl, after = _split_kubectl(words)
     options = argparse.Namespace(**DEFAULTS)
@@ -27,18 +27,20 @@ def main(words: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Stopped; what was begun has been taken away.", file=sys.stderr)
+        print("Stopped; what was started has been taken away.", file=sys.stderr)
         return 130
 
 
 def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
     match options.command:
         case "up":
-            providers.demand(options.provider)
+            providers.require(options.provider)
             if options.provider == "existing" and options.images:
                 raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
             archives = (
-                parallel_build.images_and(*providers.PROGRAMS[options.provider]).archives if options.images else {}
+                parallel_build.build_images_beside(*providers.PROGRAMS[options.provider]).archives
+                if options.images
+                else {}
             )
             providers.up(
                 options.provider,
@@ -59,7 +61,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "build":
             programs = options.programs or binaries.PROGRAMS
             if options.images:
-                parallel_build.images_and(*programs)
+                parallel_build.build_images_beside(*programs)
             binaries.ensure(*programs)
         case "kubectl":
             config = _attached(options).kubeconfig
@@ -76,7 +78,7 @@ def _down(options: argparse.Namespace) -> None:
     if options.provider != "embedded":
         _attached(options).down()
         return
-    names = record.begun() if options.all else [options.name]
+    names = record.recorded_clusters() if options.all else [options.name]
     for name in names:
         embedded.down(name)
 
@@ -92,7 +94,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _split_kubectl(words: list[str]) -> tuple[list[str], list[str], list[str]]:
-    """Everything behind the command kubectl is kubectl's; it is also the name of a program to build."""
+    """Split off the arguments after the command `kubectl`, which is also the name of a program to build."""
     if "kubectl" not in words or "build" in words[: words.index("kubectl")]:
         return words, [], []
     at = words.index("kubectl")
@@ -106,7 +108,7 @@ def _port(word: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Common options stand before the command or behind it."""
+    """Return the parser; common options are accepted before and after the command."""
     common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--name", help="name of the cluster (default: dtj)")
     common.add_argument("--provider", choices=providers.PROVIDERS, help="default: embedded")
@@ -119,13 +121,13 @@ def _parser() -> argparse.ArgumentParser:
     def command(word: str, purpose: str) -> argparse.ArgumentParser:
         return commands.add_parser(word, help=purpose, description=purpose, parents=[common])
 
-    up = command("up", "start it, or find it running")
+    up = command("up", "start it, or use the running one")
     up.add_argument("--nodes", type=int, default=2, help="number of nodes (default: 2)")
     up.add_argument("--port", type=_port, default=0, help="loopback port of the API server (default: a free one)")
     up.add_argument("--images", action="store_true", help="build the operator's and the trainer's image and load both")
-    down = command("down", "take it away, whatever state it is in")
+    down = command("down", "remove it, whatever state it is in")
     down.add_argument("--all", action="store_true", help="every embedded cluster of this machine")
-    command("status", "say whether all of it runs")
+    command("status", "tell whether all of it runs")
     command("kubeconfig", "print the path of its kubeconfig")
     load = command("load", "load an image archive into every node")
     load.add_argument("archive", type=Path)

@@ -1,6 +1,6 @@
-"""A small synchronous client of the API server, for what bringing up a cluster needs.
+"""A small synchronous client of the API server, for starting a cluster.
 
-Standard library only: importing a full client takes longer than starting etcd.
+Standard library and PyYAML only: importing a full client takes longer than starting etcd.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ApiError(ClusterError):
 
 
 class Api:
-    """One kubeconfig's view of the API server; every call is one request on a fresh connection."""
+    """A client with one kubeconfig's credentials; every call is one request on a new connection."""
 
     def __init__(self, kubeconfig: Path) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
@@ -53,11 +53,11 @@ class Api:
                 self._tls.load_cert_chain(pair.name)
 
     def get(self, path: str) -> Any:
-        """GET: parsed JSON."""
+        """Send a GET and return parsed JSON."""
         return json.loads(self._request("GET", path))
 
     def create(self, path: str, body: dict[str, Any]) -> Any:
-        """POST: the created object; an object that exists already is left as it is."""
+        """Create an object and return it; one that exists already is left as it is."""
         try:
             return json.loads(self._request("POST", path, body))
         except ApiError as error:
@@ -66,11 +66,11 @@ class Api:
             raise
 
     def patch(self, path: str, body: dict[str, Any]) -> Any:
-        """PATCH with a merge patch: the changed object."""
+        """Send a merge patch and return the changed object."""
         return json.loads(self._request("PATCH", path, body, "application/merge-patch+json"))
 
     def delete(self, path: str) -> None:
-        """DELETE; an object that is not there is fine."""
+        """Delete an object, if it exists."""
         try:
             self._request("DELETE", path)
         except ApiError as error:
@@ -78,7 +78,7 @@ class Api:
                 raise
 
     def ready(self) -> bool:
-        """Whether every readiness check of the API server passes."""
+        """Tell whether every readiness check of the API server passes."""
         try:
             return self._request("GET", "/readyz") == b"ok"
         except (OSError, http.client.HTTPException, ApiError):

@@ -25,7 +25,7 @@ POLICY: dict[str, Any] = {
         {"level": "Metadata"},
     ],
 }
-"""Watches are written when they end, as every other request."""
+"""Watches are logged when they end, like every other request."""
 
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -46,7 +46,7 @@ class Request:
 
     @property
     def writes(self) -> bool:
-        """Whether it was meant to change something."""
+        """Tell whether the request is a write."""
         return self.verb in WRITES
 
 
@@ -57,15 +57,15 @@ class AuditLog:
     path: Path
 
     def mark(self) -> int:
-        """The present end of the log, in bytes."""
+        """Return the present end of the log, in bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     def since(self, mark: int = 0, *, user_agent: str = "") -> list[Request]:
-        """Requests finished after `mark` whose user agent begins with `user_agent`."""
+        """Return the requests finished after `mark` whose user agent begins with `user_agent`."""
         return [request for request in self._read(mark) if request.user_agent.startswith(user_agent)]
 
     def count(self, mark: int = 0, *, user_agent: str = "") -> Counter[str]:
-        """How many requests of each kind, keyed `verb resource[/subresource]`."""
+        """Count requests by `verb resource[/subresource]`."""
         return Counter(
             f"{request.verb} {'/'.join(filter(None, (request.resource, request.subresource)))}"
             for request in self.since(mark, user_agent=user_agent)
@@ -82,7 +82,7 @@ class AuditLog:
 
 
 def parse(entry: dict[str, Any]) -> Request:
-    """One line of the log, in the form of audit.k8s.io/v1 Event."""
+    """Parse one line of the log, an audit.k8s.io/v1 Event."""
     target = entry.get("objectRef", {})
     return Request(
         at=datetime.fromisoformat(entry["stageTimestamp"]),

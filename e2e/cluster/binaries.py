@@ -1,11 +1,11 @@
-"""Kubernetes and its companions, built from their Go modules and cached.
+"""Builds Kubernetes and other programs from their Go modules, and caches them.
 
 Each directory below binaries/ is a Go module whose `tool` lines name the
-programs, or which is one itself; go.sum pins every byte of their sources. What
-shares much of its code with Kubernetes, and asks for no later versions of what
-Kubernetes is made of, is in its module: it is compiled once. A program's cache
-key is made from the directory's files, the Go version and the flags, so nothing
-stale is ever run.
+programs, or which is one itself; go.sum pins every byte of their sources.
+Programs that share most dependencies with Kubernetes, and need no later
+versions of them, are in its module, so that these are compiled once. A
+program's cache key is made from the directory's files, the Go version and the
+flags, so no outdated program is ever run.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Program:
 
     @property
     def ldflags(self) -> str:
-        """Linker flags: no symbol table, and for Kubernetes the version that it reports."""
+        """Return the linker flags: no symbol table, and for Kubernetes the version that it reports."""
         return f"-s -w {_STAMP}" if self.module == "kubernetes" else "-s -w"
 
     @property
     def directory(self) -> Path:
-        """Where its go.mod lies."""
+        """Return the directory of its go.mod."""
         return paths.SOURCES / "binaries" / self.module
 
 
@@ -74,7 +74,7 @@ CLUSTER = (*CONTROL_PLANE, *CONTROLLERS, *NODE)
 
 
 def ensure(*names: str) -> dict[str, Path]:
-    """Paths of the named programs, built now where they are missing.
+    """Return the paths of the named programs, built now where they are missing.
 
     Raises ClusterError where Go is missing, the disk is full, or a build fails.
     """
@@ -88,19 +88,19 @@ def ensure(*names: str) -> dict[str, Path]:
     with locks.held(paths.cache() / "bin" / "build.lock", "another run to finish its build"):
         for program in wanted:
             if not found[program.name].exists():
-                _demand_space(go)
+                _require_space(go)
                 _build(program, go, found[program.name])
     return found
 
 
 @cache
 def path(name: str) -> Path:
-    """The path of one program, built now where it is missing."""
+    """Return the path of one program, built now where it is missing."""
     return ensure(name)[name]
 
 
 def cached(program: Program, go: Go) -> Path:
-    """Where the program lies once built with `go`."""
+    """Return the path of the program once it is built with `go`."""
     digest = hashlib.sha256()
     for part in (
         *(path.read_bytes() for path in sorted(program.directory.iterdir())),
@@ -113,14 +113,14 @@ def cached(program: Program, go: Go) -> Path:
 
 
 def minimum_go() -> tuple[int, int]:
-    """The newest Go that any of the pinned modules asks for."""
+    """Return the newest Go version that any of the pinned modules requires."""
     lines = [path.read_text() for path in sorted((paths.SOURCES / "binaries").glob("*/go.mod"))]
     versions = [re.search(r"^go (\d+)\.(\d+)", text, re.MULTILINE) for text in lines]
     return max((int(match[1]), int(match[2])) for match in versions if match)
 
 
-def _demand_space(go: Go) -> None:
-    """A full build where Go's own caches are empty; a single program otherwise."""
+def _require_space(go: Go) -> None:
+    """Check the space for a full build where Go's own caches are empty; for a single program otherwise."""
     ran = subprocess.run(
         [str(go.command), "env", "GOCACHE", "GOMODCACHE"],
         capture_output=True,
@@ -131,7 +131,7 @@ def _demand_space(go: Go) -> None:
     build, modules = map(Path, ran.stdout.split("\n")[:2])
     cold = not build.exists() or not modules.exists()
     needs = {build: 3.6, modules: 1.2, paths.cache(): 2.2} if cold else {paths.cache(): 0.7}
-    paths.demand_space(needs, "Building Kubernetes")
+    paths.require_space(needs, "Building Kubernetes")
 
 
 def _build(program: Program, go: Go, target: Path) -> None:
@@ -158,7 +158,7 @@ def _build(program: Program, go: Go, target: Path) -> None:
 
 
 def _watch(output: IO[str] | None, packages: set[str], bar: Phase) -> list[str]:
-    """Show how many packages are compiled, once one has to be; the lines that name none."""
+    """Show how many packages are compiled; returns the lines that name none."""
     assert output is not None
     rest: list[str] = []
     for line in output:

@@ -1,4 +1,4 @@
-"""The steps that turn machines into a cluster: keys, control plane, nodes, rights, DNS."""
+"""The steps that turn machines into a cluster: keys, control plane, nodes, RBAC, DNS."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MOUNT_POINTS = (Path("/var/lib/kubelet"), Path("/var/lib/cni"))
 
 @dataclass(frozen=True)
 class Keys:
-    """All certificates, and the cluster's directory that the kubeconfigs lie in."""
+    """All certificates, and the cluster's directory, which holds the kubeconfigs."""
 
     directory: Path
     trust: component_commands.Credentials
@@ -54,26 +54,26 @@ class Keys:
 
     @property
     def authority(self) -> Path:
-        """The certificate of the authority."""
+        """Return the authority's certificate."""
         return self.trust.authority
 
     def kubeconfig(self, file: str) -> Path:
-        """A component's kubeconfig, for use inside the namespaces."""
+        """Return a component's kubeconfig, for use inside the namespaces."""
         return self.directory / "pki" / f"{file}.kubeconfig"
 
 
 def programs() -> dict[str, Path]:
-    """Every binary of a cluster, built now where it is missing."""
+    """Return every binary of a cluster, built now where it is missing."""
     return binaries.ensure(*binaries.CLUSTER)
 
 
 def pause_image() -> Path:
-    """The sandbox image's archive."""
+    """Return the archive of the pause image."""
     return scratch_image.archive("pause", node.PAUSE)
 
 
 def keys(directory: Path, port: int, nodes: tuple[str, ...]) -> Keys:
-    """Issue everything, and write every kubeconfig."""
+    """Issue all certificates, and write every kubeconfig."""
     issuer = Authority(directory / "pki")
     serving = {
         name: issuer.issue(
@@ -101,7 +101,7 @@ def keys(directory: Path, port: int, nodes: tuple[str, ...]) -> Keys:
 
 
 def start_server(control: Machine, found: dict[str, Path], made: Keys, listening: int) -> None:
-    """etcd, kube-apiserver, and the forward from the host's loopback."""
+    """Start etcd, kube-apiserver, and the port forwarding from the host's loopback."""
     policy = control.directory / "audit-policy.json"
     policy.write_text(json.dumps(POLICY))
     control.start("etcd", *component_commands.etcd(found["etcd"], AT, control.directory / "etcd"))
@@ -112,7 +112,7 @@ def start_server(control: Machine, found: dict[str, Path], made: Keys, listening
 
 
 def start_controllers(control: Machine, found: dict[str, Path], made: Keys) -> None:
-    """kube-controller-manager, kube-scheduler and CoreDNS."""
+    """Start kube-controller-manager, kube-scheduler and CoreDNS."""
     signing = made.trust.service_accounts.key
     config = made.kubeconfig("kube-controller-manager")
     manager = found["kube-controller-manager"]
@@ -159,39 +159,41 @@ def prepare_node(host: NodeHost, made: Keys) -> None:
     (host.directory / "kubelet.json").write_text(json.dumps(settings))
 
 
-def boot_node(cluster: str, host: NodeHost, computer: Machine) -> None:
+def boot_node(cluster: str, host: NodeHost, node_machine: Machine) -> None:
     """Start a node's machine with its mounts, and containerd on it."""
     cgroups.make(host.cgroup)
     created = [place for place in MOUNT_POINTS if not place.exists()]
     for place in created:
         _made(place).touch()
         place.mkdir(parents=True)
-    machine.namespaced(computer, network.node_namespace(cluster, host.place.index))
+    machine.start_namespaced(node_machine, network.node_namespace(cluster, host.place.index))
     own = host.directory
-    computer.run(
+    node_machine.run(
         "sh", "-ec",
         "mount --make-rshared /; mount -t tmpfs -o mode=755 dtj /run; "
         f'mount --bind "{own}/kubelet" /var/lib/kubelet; mount --bind "{own}/cni-cache" /var/lib/cni; '
         f'mount --bind "{own}/log" /var/log',
     )  # fmt: skip
-    start_containerd(host, computer)
+    start_containerd(host, node_machine)
 
 
-def start_containerd(host: NodeHost, computer: Machine) -> None:
+def start_containerd(host: NodeHost, node_machine: Machine) -> None:
     """Start containerd on a booted node, and wait until it serves."""
     host.socket.unlink(missing_ok=True)
-    start_process(host, computer, "containerd")
-    log = computer.log("containerd")
-    wait_until(host.socket.exists, STARTED_LIMIT, lambda: f"containerd did not start: {machine.last_words(log)}", 0.02)
+    start_process(host, node_machine, "containerd")
+    log = node_machine.log("containerd")
+    wait_until(
+        host.socket.exists, STARTED_LIMIT, lambda: f"containerd did not start: {machine.last_log_line(log)}", 0.02
+    )
 
 
-def start_kubelet(host: NodeHost, computer: Machine) -> None:
+def start_kubelet(host: NodeHost, node_machine: Machine) -> None:
     """Let a booted node join."""
-    start_process(host, computer, "kubelet")
-    start_process(host, computer, "kube-proxy")
+    start_process(host, node_machine, "kubelet")
+    start_process(host, node_machine, "kube-proxy")
 
 
-def start_process(host: NodeHost, computer: Machine, process: str) -> None:
+def start_process(host: NodeHost, node_machine: Machine, process: str) -> None:
     """Start one of a node's three processes."""
     match process:
         case "containerd":
@@ -202,12 +204,12 @@ def start_process(host: NodeHost, computer: Machine, process: str) -> None:
             config = host.directory.parent / "pki" / "kube-proxy.kubeconfig"
             command = node.proxy_command(binaries.path("kube-proxy"), host, config)
         case _:
-            raise ValueError(f"{process!r} is no process of a node: containerd, kubelet or kube-proxy")
-    computer.start(process, *command)
+            raise ValueError(f"{process!r} is not a process of a node: containerd, kubelet or kube-proxy")
+    node_machine.start(process, *command)
 
 
 def snapshotter(directory: Path) -> str:
-    """`overlayfs` where it can be mounted here, `native` (slow, but anywhere) where not."""
+    """Return `overlayfs` where it can be mounted, else `native`, which is slow but always works."""
     probe = directory / "overlay-probe"
     for part in ("lower", "upper", "work", "merged"):
         (probe / part).mkdir(parents=True, exist_ok=True)
@@ -218,7 +220,7 @@ def snapshotter(directory: Path) -> str:
 
 
 def wait_dns(cluster: str, control: Machine) -> None:
-    """Until CoreDNS has seen the cluster's services."""
+    """Wait until CoreDNS serves the cluster's services."""
     question = (
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1); "
         "s.sendto(bytes.fromhex('0001010000010000000000000a6b756265726e657465730764656661756c7403737663"
@@ -237,17 +239,17 @@ def wait_dns(cluster: str, control: Machine) -> None:
     wait_until(
         lambda: subprocess.run(inside, capture_output=True, check=False).returncode == 0,
         STARTED_LIMIT,
-        lambda: f"CoreDNS does not know kubernetes.default: {machine.last_words(control.log('coredns'))}",
+        lambda: f"CoreDNS does not know kubernetes.default: {machine.last_log_line(control.log('coredns'))}",
     )
 
 
 def forget_mount_points(cluster: str) -> None:
-    """Remove the mount points that had to be made, once no other cluster is there.
+    """Remove the mount points that were created here, once there is no other cluster.
 
     Removing a directory takes away what is mounted on it in any other mount namespace: the other
     cluster's kubelets would go on in this machine's own directory, all in the same one.
     """
-    if any(name != cluster for name in record.begun()):
+    if any(name != cluster for name in record.recorded_clusters()):
         return
     for place in MOUNT_POINTS:
         if _made(place).exists():
@@ -257,5 +259,5 @@ def forget_mount_points(cluster: str) -> None:
 
 
 def _made(place: Path) -> Path:
-    """Says that a mount point was not there before."""
+    """Return the marker file that says that a mount point was created here."""
     return paths.state_root() / f"made{str(place).replace('/', '.')}.lock"

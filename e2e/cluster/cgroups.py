@@ -1,6 +1,6 @@
 """A control group for each node, on cgroup v1 and v2 hosts.
 
-Two kubelets on one machine would clean up each other's pods in a shared root.
+Two kubelets on one machine would remove each other's pods in a shared root.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ REMOVE_LIMIT = 10.0
 
 
 def name(cluster: str, node: str) -> str:
-    """The node's group below each root."""
+    """Return the name of the node's group below each root."""
     return f"dtj-{cluster}-{node}"
 
 
 def unified() -> bool:
-    """Whether the host has cgroup v2 alone."""
+    """Tell whether the host has cgroup v2 alone."""
     return (ROOT / "cgroup.controllers").exists()
 
 
 def make(group: str) -> None:
-    """Make the node's group with every controller that the host has."""
+    """Create the node's group with every controller that the host has."""
     try:
         _make(group)
     except OSError as error:
@@ -59,7 +59,7 @@ def _make(group: str) -> None:
 
 
 def remove(group_prefix: str) -> None:
-    """Remove every group whose name begins so, with all below; what still runs inside is killed.
+    """Remove every group whose name begins so, with all below; kills what still runs inside.
 
     On a hybrid host runc makes groups below `unified` as well.
     """
@@ -94,10 +94,10 @@ def _kill(group: Path) -> None:
 
 
 def _delegate() -> None:
-    """Turn the needed controllers on below the root.
+    """Enable the needed controllers below the root.
 
-    In a container with a cgroup namespace the root holds processes, which bars
-    that; they are moved into a leaf of their own first.
+    In a container with a cgroup namespace the root holds processes, which
+    prevents that; they are moved into a leaf group first.
     """
     wanted = set(NEEDED) & set((ROOT / "cgroup.controllers").read_text().split())
     request = " ".join(f"+{controller}" for controller in sorted(wanted))
@@ -123,7 +123,7 @@ def _delegate() -> None:
 
 
 def _v1_roots() -> list[Path]:
-    """The mount of each v1 controller; `unified` of a hybrid host has none."""
+    """Return the mount of each v1 controller; `unified` of a hybrid host has none."""
     return [
         root for root in ROOT.iterdir() if root.is_dir() and root.name != "unified" and (root / "cgroup.procs").exists()
     ]

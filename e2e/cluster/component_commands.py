@@ -1,4 +1,4 @@
-"""Command lines of the control plane's processes. Pure."""
+"""Command lines of the control plane's components. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SERVICES = "10.96.0.0/16"
 FIRST_SERVICE = "10.96.0.1"
 PODS = "10.244.0.0/16"
 NO_PROXY = "no-front-proxy"
-"""Nobody holds a certificate of this name; controllers complain where no proxy authority is set at all."""
+"""No certificate has this name; controllers log warnings where no proxy authority is set at all."""
 
 AUDIT_MEGABYTES = 8192
 """The log is one file; beyond this size the server would rotate it."""
@@ -19,7 +19,7 @@ AUDIT_MEGABYTES = 8192
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where the control plane listens."""
+    """The ports and addresses that the control plane listens on."""
 
     etcd: int
     etcd_peer: int
@@ -29,13 +29,13 @@ class Endpoints:
 
     @property
     def url(self) -> str:
-        """The API server as seen from where it listens."""
+        """Return the API server's URL."""
         return f"https://{self.bind}:{self.server}"
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """What the API server shows and trusts."""
+    """The certificates that the API server presents and trusts."""
 
     authority: Path
     serving: Pair
@@ -44,7 +44,7 @@ class Credentials:
 
 
 def etcd(program: Path, at: Endpoints, data: Path) -> list[str]:
-    """One member, on loopback, without fsync: its data is thrown away."""
+    """Return the command of one etcd member, on loopback, without fsync: its data is thrown away."""
     client, peer = f"http://127.0.0.1:{at.etcd}", f"http://127.0.0.1:{at.etcd_peer}"
     return [
         str(program), "--data-dir", str(data), "--name", "default", "--log-level", "warn", "--unsafe-no-fsync",
@@ -56,7 +56,7 @@ def etcd(program: Path, at: Endpoints, data: Path) -> list[str]:
 
 
 def server(program: Path, at: Endpoints, trust: Credentials, audit_policy: Path, audit_log: Path) -> list[str]:
-    """kube-apiserver with RBAC, NodeRestriction, Pod Security and an exact audit log."""
+    """Return the command of kube-apiserver with RBAC, NodeRestriction, Pod Security and an audit log."""
     return [
         str(program),
         f"--etcd-servers=http://127.0.0.1:{at.etcd}",
@@ -88,14 +88,14 @@ def server(program: Path, at: Endpoints, trust: Credentials, audit_policy: Path,
 
 
 WITHOUT_CONTROLLERS = ("--disable-admission-plugins=ServiceAccount", "--endpoint-reconciler-type=none")
-"""For an API server alone: nobody makes the namespaces' default ServiceAccounts, and nobody needs its endpoint."""
+"""For an API server alone: no controller creates the default ServiceAccounts, and nothing needs its endpoint."""
 
 ON_LOOPBACK = ("--endpoint-reconciler-type=none",)
-"""An endpoint may not lie in the loopback range."""
+"""An endpoint may not be in the loopback range."""
 
 
 def controllers(program: Path, kubeconfig: Path, authority: Path, signing_key: Path, grace_seconds: int) -> list[str]:
-    """kube-controller-manager; a node counts as lost after `grace_seconds` of silence."""
+    """Return the command of kube-controller-manager; a node is lost after `grace_seconds` without a heartbeat."""
     return [
         str(program),
         f"--kubeconfig={kubeconfig}",
@@ -114,7 +114,7 @@ def controllers(program: Path, kubeconfig: Path, authority: Path, signing_key: P
 
 
 def scheduler(program: Path, kubeconfig: Path) -> list[str]:
-    """kube-scheduler, alone and so without leader election."""
+    """Return the command of kube-scheduler, without leader election."""
     return [
         str(program),
         f"--kubeconfig={kubeconfig}",

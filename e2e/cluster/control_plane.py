@@ -27,7 +27,7 @@ from e2e.cluster.machine import Machine
 from e2e.cluster.pki import Authority
 
 DOCUMENTATION_ADDRESS = "192.0.2.1"
-"""Advertised, never used (RFC 5737): the server refuses to advertise loopback."""
+"""Advertised, but never used (RFC 5737): the server refuses to advertise loopback."""
 
 PORTS = range(20_000, 30_000)
 ALL_CONTROLLERS = "*"
@@ -49,11 +49,11 @@ class ControlPlane:
 
     @cached_property
     def api(self) -> Api:
-        """A small client with the administrator's rights."""
+        """Return a client with administrator's rights."""
         return Api(self.kubeconfig)
 
     def user(self, name: str, *, group: str = "") -> Path:
-        """A kubeconfig for a user of that name, with no rights but those that RBAC gives it."""
+        """Write a kubeconfig for a user of that name, who has only the rights that RBAC grants."""
         pair = self.authority.issue(f"user-{name}", name, organization=group)
         return kubeconfig.write(
             self.directory / f"{name}.kubeconfig",
@@ -63,7 +63,7 @@ class ControlPlane:
         )
 
     def service_account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a bound token of that ServiceAccount, made where it is missing."""
+        """Write a kubeconfig with a bound token of that ServiceAccount, which is created where it is missing."""
         self.namespace(namespace)
         accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
         self.api.create(accounts, {"metadata": {"name": name}})
@@ -77,18 +77,18 @@ class ControlPlane:
         )
 
     def namespace(self, name: str) -> str:
-        """Make a namespace where it is missing; its name."""
+        """Create a namespace where it is missing; returns its name."""
         self.api.create("/api/v1/namespaces", {"metadata": {"name": name}})
         return name
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl as administrator; its standard output."""
+        """Run kubectl as administrator; returns its standard output."""
         return kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def start_controllers(self, chosen: str) -> None:
-        """Start kube-controller-manager with these controllers, as its flag of that name takes them.
+        """Start kube-controller-manager with these controllers, in the syntax of its flag `--controllers`.
 
-        Garbage collection knows the kinds that are there when it starts, others half a minute later.
+        Garbage collection knows the kinds that exist when it starts, others half a minute later.
         """
         program = binaries.ensure("kube-controller-manager")["kube-controller-manager"]
         pki = self.authority.directory
@@ -109,18 +109,18 @@ def start_control_plane(
     server_flags: tuple[str, ...] = (),
     environment: Mapping[str, str] = machine.COLLECTION,
 ) -> Iterator[ControlPlane]:
-    """An API server on free loopback ports, ready to serve; everything is gone afterwards.
+    """Start an API server on free loopback ports, ready to serve; everything is removed afterwards.
 
     `fake_nodes` adds kube-controller-manager (garbage collection, namespaces),
-    kube-scheduler, kwok, and so many nodes whose pods run without containers. `environment` is what the programs have
-    beside ours.
+    kube-scheduler, kwok, and so many nodes whose pods run without containers. `environment` is added to the programs'
+    environment.
     """
     whole = fake_nodes > 0
     more = ("kube-controller-manager", "kube-scheduler", "kwok") if whole else ()
     programs = binaries.ensure(*binaries.CONTROL_PLANE, *more)
     with ExitStack() as stack:
         host = Machine("control-plane", Path(tempfile.mkdtemp(prefix="dtj-control-plane-", dir="/tmp")))
-        init = machine.plain(host, environment)
+        init = machine.start_plain(host, environment)
         stack.callback(machine.end, init)
         running = _control_plane(host, programs, whole, server_flags)
         if whole:
@@ -131,10 +131,10 @@ def start_control_plane(
 
 
 def kubectl(config: Path, *arguments: str, stdin: str | None = None, cache: Path | None = None) -> str:
-    """Run kubectl with that kubeconfig; its standard output, or ClusterError with its own words.
+    """Run kubectl with that kubeconfig; returns its standard output, or raises ClusterError with its own words.
 
-    `cache` is where it keeps what it knows of the server. The usual place knows a server by its address, at which many
-    planes are in turn.
+    `cache` is its discovery cache. The default one identifies a server by its address, which different control planes
+    use one after the other.
     """
     command = [str(binaries.path("kubectl")), f"--kubeconfig={config}", *arguments]
     env = os.environ | ({"KUBECACHEDIR": str(cache)} if cache else {})
@@ -145,14 +145,14 @@ def kubectl(config: Path, *arguments: str, stdin: str | None = None, cache: Path
 
 
 def free_port() -> int:
-    """A loopback port that nothing uses now, outside the range that outgoing connections draw from."""
+    """Return a loopback port that nothing uses now, outside the range of outgoing connections."""
     while not is_free(port := secrets.choice(PORTS)):
         pass
     return port
 
 
 def is_free(port: int) -> bool:
-    """Whether nothing uses that loopback port now."""
+    """Tell whether nothing uses that loopback port now."""
     with socket.socket() as probe, contextlib.suppress(OSError):
         probe.bind(("127.0.0.1", port))
         return True
@@ -186,17 +186,17 @@ def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags:
 
 
 def wait_ready(api: Api, host: Machine) -> None:
-    """Until the API server answers ready; ClusterError with its last words where it ended."""
+    """Wait until the API server is ready; ClusterError with its last log line where it ended."""
 
     def ready() -> bool:
-        host.demand_running()
+        host.require_running()
         return api.ready()
 
     log = host.log("kube-apiserver")
     wait_until(
         ready,
         READY_LIMIT,
-        lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; it said last: {machine.last_words(log)}",
+        lambda: f"The API server is not ready after {READY_LIMIT:.0f} s; it said last: {machine.last_log_line(log)}",
     )
 
 
@@ -206,5 +206,5 @@ def _wait_for_service_accounts(running: ControlPlane) -> None:
     wait_until(
         lambda: any(item["metadata"]["name"] == "default" for item in running.api.get(default)["items"]),
         READY_LIMIT,
-        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_words(log)}",
+        lambda: f"kube-controller-manager made no ServiceAccount: {machine.last_log_line(log)}",
     )

@@ -1,4 +1,4 @@
-"""A Debian 12 with Python 3.11 and nothing else, made by debootstrap: the images' base where there is no registry."""
+"""Makes a Debian 12 with Python 3.11 and nothing else by debootstrap: the images' base where there is no registry."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Base:
 
     @property
     def key(self) -> str:
-        """Changes with what is in the base, not with where it came from."""
+        """Return a key that changes with the content of the base, not with its mirror."""
         made_from = repr((SUITE, PACKAGES, NOT_NEEDED))
         return f"debian-{SUITE}-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}"
 
@@ -45,7 +45,7 @@ class Base:
         return f"localhost/dtj-base:{self.key}"
 
     def make(self, root: Path) -> None:
-        """Fill the directory `root` (about 60 s); ClusterError with debootstrap's last words where it fails."""
+        """Fill the directory `root` (about 60 s); ClusterError with debootstrap's last lines where it fails."""
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root)]
         done = subprocess.run(
             [*command, *([self.mirror] if self.mirror else [])],
@@ -67,7 +67,7 @@ def wanted() -> Base:
 
 
 def apt_mirror(directory: Path) -> str | None:
-    """The first Debian archive of `bookworm` among apt's sources, in either of apt's formats."""
+    """Return the first Debian archive of `bookworm` among apt's sources, in either of apt's formats."""
     listed = sorted((directory / "sources.list.d").glob("*.list"))
     for file in [directory / "sources.list", *listed]:
         if file.is_file() and (
@@ -83,7 +83,7 @@ def apt_mirror(directory: Path) -> str | None:
 
 
 def apt_proxies() -> dict[str, str]:
-    """apt's proxy as the variables that debootstrap's downloader reads; the caller's own variables win."""
+    """Return apt's proxy as the variables that debootstrap's downloader reads; the caller's own variables win."""
     given: dict[str, str] = {}
     for scheme in ("http", "https"):
         command = ["apt-config", "shell", "proxy", f"Acquire::{scheme}::Proxy"]

@@ -1,6 +1,6 @@
 """A real Kubernetes cluster inside this machine: one control plane, N nodes.
 
-Each is a machine of its own (processes, mounts, network); see docs/howto/test-clusters.md.
+Each is a machine of its own (processes, mounts, network); see README.md beside this file.
 """
 
 from __future__ import annotations
@@ -37,73 +37,73 @@ from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
 from e2e.cluster.node import NodeHost
-from e2e.cluster.progress import phase, tell
+from e2e.cluster.progress import phase, print_line
 from e2e.cluster.record import Record
 
 GIB_STATE = 2.0
 """Room for logs, etcd and the writable layers of containers."""
 
 UNPACKED = 2.5
-"""An image takes its archive's size as content, and somewhat more unpacked."""
+"""Disk space of an image as a multiple of its archive: its content, and somewhat more unpacked."""
 
 READY_LIMIT = 120.0
 
 
 @dataclass(frozen=True)
 class EmbeddedCluster:
-    """A cluster that runs on this machine; keeps `Cluster` and `NodeFaults`."""
+    """A cluster that runs on this machine; implements `Cluster` and `NodeFaults`."""
 
     record: Record
     host: prerequisites.Host
 
     @property
     def name(self) -> str:
-        """The name that `up` was given."""
+        """Return the name that `up` was given."""
         return self.record.name
 
     @property
     def directory(self) -> Path:
-        """All state: logs, keys, volumes."""
+        """Return the directory of all state: logs, keys, volumes."""
         return self.record.directory
 
     @property
     def kubeconfig(self) -> Path:
-        """For this machine's processes, through the loopback port."""
+        """Return the kubeconfig for this machine's processes, through the loopback port."""
         return self.directory / "kubeconfig"
 
     @property
     def inside_kubeconfig(self) -> Path:
-        """For processes inside the cluster's network namespaces."""
+        """Return the kubeconfig for processes inside the cluster's network namespaces."""
         return self.directory / "inside.kubeconfig"
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """`node-1`, `node-2`, ..."""
+        """Return the nodes' names: `node-1`, `node-2`, ..."""
         return tuple(f"node-{index}" for index in range(1, self.record.nodes + 1))
 
     @property
     def audit(self) -> AuditLog:
-        """Every request that the API server served."""
+        """Return the log of every request that the API server served."""
         return AuditLog(self.directory / "control" / "audit.log")
 
     @cached_property
     def api(self) -> Api:
-        """A small client with the administrator's rights."""
+        """Return a client with administrator's rights."""
         return Api(self.kubeconfig)
 
     @property
     def control(self) -> Machine:
-        """The control plane's machine."""
+        """Return the control plane's machine."""
         return Machine("control", self.directory / "control")
 
     def machine(self, name: str) -> Machine:
-        """A node's machine."""
+        """Return a node's machine."""
         return Machine(name, self.node_host(name).directory)
 
     def node_host(self, name: str) -> NodeHost:
-        """A node's description; ClusterError for a name that is none of `nodes`."""
+        """Return a node's description; ClusterError for a name that is none of `nodes`."""
         if name not in self.nodes:
-            raise ClusterError(f"{name!r} is no node of cluster {self.name}: its nodes are {', '.join(self.nodes)}.")
+            raise ClusterError(f"{name!r} is not a node of cluster {self.name}: its nodes are {', '.join(self.nodes)}.")
         directory = self.directory / name
         return NodeHost(
             name=name,
@@ -116,16 +116,16 @@ class EmbeddedCluster:
         )
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl as administrator; its standard output."""
+        """Run kubectl as administrator; returns its standard output."""
         return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin, cache=self.directory / "kubectl-cache")
 
     def load_image(self, archive: Path, ref: str) -> None:
-        """Import into every node at once; nodes that have it already are passed over."""
+        """Import the image into all nodes in parallel; skips nodes that have it already."""
         with phase(f"load {ref} into {len(self.nodes)} nodes"), ThreadPoolExecutor() as pool:
             list(pool.map(lambda name: images_on_nodes.load(self.node_host(name), archive, ref), self.nodes))
 
     def shared_volume(self, namespace: str, name: str) -> Path:
-        """A bound ReadWriteMany claim over a directory of this machine, open to any user id."""
+        """Create a bound ReadWriteMany claim over a directory of this machine, open to any user id."""
         place = self.directory / "volumes" / f"{namespace}-{name}"
         place.mkdir(parents=True, exist_ok=True)
         os.chown(place, volumes.TRAINER_UID, volumes.TRAINER_UID)
@@ -141,28 +141,28 @@ class EmbeddedCluster:
         cgroups.remove(self.node_host(node).cgroup)
 
     def start_node(self, node: str) -> None:
-        """Boot a stopped node, with its disk as it was."""
+        """Boot a stopped node; its disk is kept."""
         bootstrap.boot_node(self.name, self.node_host(node), self.machine(node))
         bootstrap.start_kubelet(self.node_host(node), self.machine(node))
 
-    def cut_node(self, node: str) -> None:
-        """Pull a node's network cable."""
-        network.set_cable(self.name, self.node_host(node).place.index, "down")
+    def disconnect_node(self, node: str) -> None:
+        """Take a node's network link down."""
+        network.set_link(self.name, self.node_host(node).place.index, "down")
 
-    def mend_node(self, node: str) -> None:
-        """Plug it in again."""
-        network.set_cable(self.name, self.node_host(node).place.index, "up")
+    def reconnect_node(self, node: str) -> None:
+        """Bring the link up again."""
+        network.set_link(self.name, self.node_host(node).place.index, "up")
 
     def stop_process(self, node: str, process: str) -> None:
-        """Kill one process of a node; its containers run on."""
+        """Kill one process of a node; its containers keep running."""
         self.machine(node).stop(process)
 
     def start_process(self, node: str, process: str) -> None:
-        """Start a stopped process of a node again."""
+        """Restart a stopped process of a node."""
         bootstrap.start_process(self.node_host(node), self.machine(node), process)
 
     def problems(self) -> list[str]:
-        """What does not run, a sentence each; empty when all is well."""
+        """Return a sentence for each thing that does not run; empty when all is well."""
         found = []
         for host in (self.control, *map(self.machine, self.nodes)):
             status = host.status()
@@ -176,23 +176,23 @@ class EmbeddedCluster:
         return found
 
     def down(self) -> None:
-        """Take everything away. Idempotent."""
+        """Remove everything. Idempotent."""
         down(self.name)
 
 
 def up(
     name: str = "dtj", *, nodes: int = 2, port: int = 0, images: Mapping[str, Path] | None = None
 ) -> EmbeddedCluster:
-    """Start a cluster, or find it running; `port` 0 picks a free loopback port.
+    """Start a cluster, or use the running one; `port` 0 picks a free loopback port.
 
-    Its nodes begin with `images` (ref to archive), which is faster than loading
+    Its nodes start with `images` (ref to archive), which is faster than loading
     them later: unpacked once, they are cached and linked into every node. What a
     crashed run left under this name is removed first. Raises ClusterError with a
     sentence, and leaves nothing, where it cannot be started.
     """
-    host = prerequisites.demand()
+    host = prerequisites.require()
     home = record.directory(name)
-    record.demand_own_root()
+    record.require_own_root()
     if not 1 <= nodes <= bootstrap.MOST_NODES:
         raise ClusterError(f"{nodes} nodes were asked for: choose 1 to {bootstrap.MOST_NODES}.")
     programs = bootstrap.programs()
@@ -201,7 +201,7 @@ def up(
             for ref, archive in (images or {}).items():
                 running.load_image(archive, ref)
             return running
-        _demand_space(home, images or {})
+        _require_space(home, images or {})
         with _listening(port) as listening:
             plan = Record(name, nodes, listening.getsockname()[1])
             cluster = EmbeddedCluster(plan, host)
@@ -212,35 +212,35 @@ def up(
             except BaseException:
                 _remove(name)
                 raise
-    tell(f"Cluster {name} is up after {time.monotonic() - began:.1f} s: export KUBECONFIG={cluster.kubeconfig}")
+    print_line(f"Cluster {name} is up after {time.monotonic() - began:.1f} s: export KUBECONFIG={cluster.kubeconfig}")
     return cluster
 
 
 def attach(name: str = "dtj") -> EmbeddedCluster:
-    """The running cluster of that name, for use; ClusterError where there is none."""
+    """Return the running cluster of that name; ClusterError where there is none."""
     found = record.read(name)
     if found is None:
         raise ClusterError(f"No cluster {name} runs on this machine: start it with `python -m e2e.cluster up`.")
-    return EmbeddedCluster(found, prerequisites.demand())
+    return EmbeddedCluster(found, prerequisites.require())
 
 
 def down(name: str = "dtj") -> None:
-    """Remove the cluster with everything that it made, in whatever state it is. Idempotent."""
+    """Remove the cluster with everything that was created for it, in whatever state it is. Idempotent."""
     home = record.directory(name)
     if not home.exists() and not network.namespaces(name):
         return
-    if problem := prerequisites.unfit():
+    if problem := prerequisites.unsupported_reason():
         raise ClusterError(problem)
     with locks.held(record.lock(name), f"another run that starts or removes cluster {name}", limit=300):
         _remove(name)
 
 
 def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster | None:
-    """The cluster if it runs well; what is left of one that does not is removed."""
+    """Return the cluster if it runs well; otherwise remove what is left of it."""
     found = record.read(name)
     if found is None:
         if record.directory(name).exists() or network.namespaces(name):
-            tell(f"Removing what an earlier run left of cluster {name}.")
+            print_line(f"Removing what an earlier run left of cluster {name}.")
             _remove(name)
         return None
     try:
@@ -248,7 +248,7 @@ def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster
     except (OSError, ClusterError) as error:
         problems = [f"It cannot be read ({error})."]
     if problems:
-        tell(f"Removing what an earlier run left of cluster {name}: {problems[0]}")
+        print_line(f"Removing what an earlier run left of cluster {name}: {problems[0]}")
         _remove(name)
         return None
     if found.nodes != nodes:
@@ -256,14 +256,14 @@ def _running(name: str, host: prerequisites.Host, nodes: int) -> EmbeddedCluster
             f"Cluster {name} runs already, with {found.nodes} nodes: take it down first "
             f"(python -m e2e.cluster down --name {name}), or choose another name."
         )
-    tell(f"Cluster {name} runs already: export KUBECONFIG={EmbeddedCluster(found, host).kubeconfig}")
+    print_line(f"Cluster {name} runs already: export KUBECONFIG={EmbeddedCluster(found, host).kubeconfig}")
     return EmbeddedCluster(found, host)
 
 
-def _demand_space(home: Path, images: Mapping[str, Path]) -> None:
-    """Seed and first node share what is unpacked, and the other nodes link to it."""
+def _require_space(home: Path, images: Mapping[str, Path]) -> None:
+    """Check the disk space: the cache and the nodes share the unpacked images by hard links."""
     gib = sum(archive.stat().st_size for archive in images.values()) / 2**30
-    paths.demand_space({home: GIB_STATE, paths.cache(): gib * UNPACKED}, "Starting the cluster")
+    paths.require_space({home: GIB_STATE, paths.cache(): gib * UNPACKED}, "Starting the cluster")
 
 
 def _start(
@@ -273,7 +273,7 @@ def _start(
         network.build(cluster.name, cluster.record.nodes)
         (cluster.directory / "snapshotter").write_text(bootstrap.snapshotter(cluster.directory))
         keys = bootstrap.keys(cluster.directory, cluster.record.port, cluster.nodes)
-        machine.namespaced(cluster.control, network.control_namespace(cluster.name), keep=(listening.fileno(),))
+        machine.start_namespaced(cluster.control, network.control_namespace(cluster.name), keep=(listening.fileno(),))
     bootstrap.start_server(cluster.control, programs, keys, listening.fileno())
     for name in cluster.nodes:
         bootstrap.prepare_node(cluster.node_host(name), keys)
@@ -291,9 +291,9 @@ def _start(
 
 
 def _give_images(cluster: EmbeddedCluster, images: Mapping[str, Path]) -> None:
-    """Boot every node with `images`: from the cached seed, which the first node makes where it is missing."""
+    """Boot every node with `images`: from the cache, which the first node fills where they are missing."""
     hosts = [cluster.node_host(name) for name in cluster.nodes]
-    place = unpacked_images.seed(images, hosts[0].snapshotter)
+    place = unpacked_images.cache_path(images, hosts[0].snapshotter)
     if not place.exists():
         first = cluster.machine(hosts[0].name)
         bootstrap.boot_node(cluster.name, hosts[0], first)
@@ -301,18 +301,18 @@ def _give_images(cluster: EmbeddedCluster, images: Mapping[str, Path]) -> None:
             with phase(f"unpack {ref}"):
                 images_on_nodes.load(hosts[0], archive, ref)
         first.stop("containerd")
-        unpacked_images.keep(hosts[0], place)
+        unpacked_images.save(hosts[0], place)
         bootstrap.start_containerd(hosts[0], first)
         hosts = hosts[1:]
     with phase(f"machines of {len(hosts)} nodes"):
         for host in hosts:
-            unpacked_images.plant(place, host)
+            unpacked_images.restore(place, host)
             bootstrap.boot_node(cluster.name, host, cluster.machine(host.name))
 
 
 def _all_ready(cluster: EmbeddedCluster) -> bool:
     for host in (cluster.control, *map(cluster.machine, cluster.nodes)):
-        host.demand_running()
+        host.require_running()
     found = cluster.api.get("/api/v1/nodes")["items"]
     ready = [
         item["metadata"]["name"]
@@ -325,13 +325,15 @@ def _all_ready(cluster: EmbeddedCluster) -> bool:
 
 
 def _unready(cluster: EmbeddedCluster) -> str:
-    words = "; ".join(f"{name}: {machine.last_words(cluster.machine(name).log('kubelet'))}" for name in cluster.nodes)
-    return f"The nodes are not ready after {READY_LIMIT:.0f} s. The kubelets' last words: {words}"
+    words = "; ".join(
+        f"{name}: {machine.last_log_line(cluster.machine(name).log('kubelet'))}" for name in cluster.nodes
+    )
+    return f"The nodes are not ready after {READY_LIMIT:.0f} s. The kubelets' last log lines: {words}"
 
 
 @contextlib.contextmanager
 def _listening(port: int) -> Iterator[socket.socket]:
-    """The loopback socket that clients of this machine connect to."""
+    """Yield the loopback socket that clients of this machine connect to."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

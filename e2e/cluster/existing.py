@@ -1,4 +1,4 @@
-"""Any running cluster, by its kubeconfig. It is used, never taken down."""
+"""Any running cluster, by its kubeconfig. It is used, but never taken down."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from e2e.cluster.interface import ClusterError
 
 @dataclass(frozen=True)
 class ExistingCluster:
-    """A cluster that somebody else runs."""
+    """A cluster that was not started here."""
 
     name: str
     kubeconfig: Path
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of its nodes."""
+        """Return the names of its nodes."""
         found = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return tuple(item["metadata"]["name"] for item in found)
 
     @property
     def audit(self) -> AuditLog | None:
-        """Its audit log is out of reach."""
+        """Return None: its audit log is not accessible."""
         return None
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -34,14 +34,14 @@ class ExistingCluster:
         return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
 
     def load_image(self, archive: Path, ref: str) -> None:
-        """Nodes of a foreign cluster take images from a registry alone."""
+        """Raise ClusterError: its nodes pull images from a registry."""
         raise ClusterError(
             f"{archive.name} cannot be loaded into cluster {self.name}, which is not on this machine: push it to a "
             f"registry that its nodes reach, and name that image instead of {ref}."
         )
 
     def shared_volume(self, namespace: str, name: str) -> None:
-        """A ReadWriteMany claim of the default storage class; whether one serves it is that cluster's affair."""
+        """Create a ReadWriteMany claim of the default storage class, which the cluster must support."""
         self.kubectl(
             "apply",
             "-f",
@@ -52,11 +52,11 @@ class ExistingCluster:
         self.kubectl("apply", "-f", "-", stdin=json.dumps(claim))
 
     def down(self) -> None:
-        """Nothing: it was not started here."""
+        """Do nothing: the cluster was not started here."""
 
 
 def attach(name: str, kubeconfig: Path) -> ExistingCluster:
-    """The cluster behind `kubeconfig`; ClusterError where it does not answer."""
+    """Return the cluster behind `kubeconfig`; ClusterError where it does not answer."""
     if not kubeconfig.exists():
         raise ClusterError(f"There is no kubeconfig at {kubeconfig}: name one with --kubeconfig or KUBECONFIG.")
     cluster = ExistingCluster(name, kubeconfig)

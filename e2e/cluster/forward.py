@@ -1,7 +1,7 @@
-"""Carries connections from a port of the host into the cluster's network.
+"""Forwards connections from a port of the host into the cluster's network.
 
-A socket belongs to the network namespace that it was made in, wherever its
-owner lives: the listening one comes from outside, and connections are opened
+A socket belongs to the network namespace that it was created in, whatever
+process uses it: the listening one is created outside, and connections are opened
 inside. Standard library only; run as `forward.py DESCRIPTOR ADDRESS PORT`.
 """
 
@@ -16,7 +16,7 @@ CHUNK = 256 * 1024
 
 
 async def carry(listening: socket.socket, address: str, port: int) -> None:
-    """Accept for ever; each connection gets its own counterpart inside."""
+    """Accept connections permanently; each gets its own counterpart inside."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -33,7 +33,7 @@ async def carry(listening: socket.socket, address: str, port: int) -> None:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end of one direction, and pass that end on."""
+    """Copy one direction until its end, then close the other side for writing."""
     with contextlib.suppress(OSError):
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -1,8 +1,8 @@
-"""Who builds an image: docker where its daemon answers and BuildKit is there, else buildah on a Debian of debootstrap.
+"""Builds images: with docker where its daemon answers and has BuildKit, else with buildah on a Debian of debootstrap.
 
 Both build the same Dockerfiles. buildah keeps its storage in `<cache>/buildah`, apart from the machine's own, and runs
 the steps in a chroot with the machine's network, so it needs root but no daemon, registry or container network. A
-pip.conf and a CA bundle of this machine, where there are any, reach the steps as build secrets, which no layer keeps.
+pip.conf and a CA bundle of this machine, where they exist, reach the steps as build secrets, which no layer keeps.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ PULLED_BASE = "python:3.11-slim-bookworm"
 """The Dockerfiles' own default, which docker pulls."""
 CA_IN_BUILD = "/run/secrets/ca.crt"
 PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "no-index")
-"""What of this machine's pip configuration a build takes over; paths of this machine mean nothing in there."""
+"""The keys of this machine's pip configuration that a build uses; its paths do not exist in the build."""
 CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 TRUST_STORE = Path("/etc/ssl/certs/ca-certificates.crt")
-"""Debian's, with what the machine's administrator has added to it."""
+"""Debian's trust store, with what the machine's administrator has added."""
 DISK_FULL = "no space left on device"
 WITH_BUILDKIT = {"DOCKER_BUILDKIT": "1"}
 """Its default since docker 23, which needs the plugin buildx for it; Debian's docker 20.10 has it built in."""
 
 
 class Builder(Protocol):
-    """Builds a Dockerfile of the checkout under a name, and writes the image out in docker's archive format."""
+    """A tool that builds a Dockerfile of the checkout as an image, and saves it in docker's archive format."""
 
     @property
     def base_key(self) -> str:
-        """Changes when the base does."""
+        """Return a key that changes with the base image."""
 
     def build(self, checkout: Path, dockerfile: str, ref: str) -> None: ...
 
@@ -49,9 +49,9 @@ class Builder(Protocol):
 
 
 def choose() -> Builder:
-    """docker if it can build these images, else buildah, installed first where it is missing.
+    """Return docker if it can build these images, else buildah, installed first where it is missing.
 
-    Raises ClusterError where neither can be had.
+    Raises ClusterError where neither can be used.
     """
     if _docker_builds():
         return Docker()
@@ -145,7 +145,7 @@ class Buildah:
 
 
 def run(command: list[str], environment: dict[str, str] | None = None) -> str:
-    """Standard output of `command`; ClusterError with its last words where it fails."""
+    """Run `command` and return its standard output; ClusterError with its last output where it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 0:
         return done.stdout
@@ -164,7 +164,7 @@ def run(command: list[str], environment: dict[str, str] | None = None) -> str:
 
 @contextmanager
 def secrets() -> Iterator[list[str]]:
-    """The `--secret` flags of a build while the files behind them exist."""
+    """Yield the `--secret` flags of a build while the files behind them exist."""
     bundle = ca_bundle()
     with tempfile.TemporaryDirectory() as scratch:
         configuration = Path(scratch) / "pip.conf"
@@ -178,13 +178,13 @@ def secrets() -> Iterator[list[str]]:
 
 
 def ca_bundle() -> Path | None:
-    """What this machine's own tools trust: the bundle that a variable names, else Debian's store."""
+    """Return the CA bundle of this machine: the one that a variable names, else Debian's."""
     named = (Path(os.environ[variable]) for variable in CA_VARIABLES if os.environ.get(variable))
     return next((path for path in (*named, TRUST_STORE) if path.is_file()), None)
 
 
 def pip_configuration(listed: str, certificate: str | None) -> str:
-    """A pip.conf from what `pip config list` says; of two sources for a key, pip's own order (the later line) wins."""
+    """Return a pip.conf from the output of `pip config list`; of two lines for a key the later one wins, as in pip."""
     values: dict[str, str] = {}
     for line in listed.splitlines():
         name, _, quoted = line.partition("=")
@@ -205,12 +205,12 @@ def _pip_config_list() -> str:
 
 
 def _docker_builds() -> bool:
-    """Whether its daemon answers, and the command takes build secrets, which it does with BuildKit alone."""
+    """Tell whether its daemon answers, and the command accepts build secrets, which needs BuildKit."""
     return bool(_docker("version", "--format", "{{.Server.Version}}")) and "--secret" in _docker("build", "--help")
 
 
 def _docker(*arguments: str) -> str:
-    """Its standard output; nothing where it is missing or fails, or is silent for ten seconds."""
+    """Return docker's standard output; empty where it is missing, fails, or takes more than ten seconds."""
     command = ["docker", *arguments]
     try:
         done = subprocess.run(
@@ -222,8 +222,8 @@ def _docker(*arguments: str) -> str:
 
 
 def _storage_driver(storage: Path) -> str:
-    """overlay where the cache's file system carries it, else vfs (slower, and larger on disk)."""
-    paths.demand_writable(storage)
+    """Return overlay where the cache's file system supports it, else vfs (slower, and larger on disk)."""
+    paths.require_writable(storage)
     probe = Buildah(storage, "overlay", debian_base.wanted())
     return "overlay" if probe._succeeds("images") else "vfs"  # noqa: SLF001 - the same class, before it is known to work
 

@@ -1,9 +1,8 @@
 """The project's two images, built once for each state of their sources.
 
 `python -m e2e.cluster.images build` builds both, `... path` prints `name ref archive` of each (building what is
-missing). An image is known by a hash of all that it is made from: Dockerfile, requirements, sources, and its base. Its
-archive, as `docker save` would write it, is `<cache>/images/<name>-<hash>.tar`; while that stands there, nothing is
-built.
+missing). An image is identified by a hash of all that it is made from: Dockerfile, requirements, sources, and its base.
+Its archive, in the format of `docker save`, is `<cache>/images/<name>-<hash>.tar`; while that exists, nothing is built.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ from pathlib import Path
 from e2e.cluster import image_builders, locks, paths
 from e2e.cluster.image_builders import Builder
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import phase, tell
+from e2e.cluster.progress import phase, print_line
 
 SPACE_GIB = 8.0
-"""A first build at its fullest: TensorFlow's wheels, its layer, the archive, and the copy a builder makes of it."""
+"""The most that a first build needs: TensorFlow's wheels, its layer, the archive, and a builder's copy of it."""
 KEPT = 2
-"""Archives of one image that stay: going back to yesterday's sources costs nothing, and the cache does not grow."""
+"""Archives of one image that are kept: yesterday's sources need no new build, and the cache does not grow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What one image is made from, relative to the checkout."""
+    """The sources of one image, relative to the checkout."""
 
     name: str
     dockerfile: str
@@ -48,12 +47,12 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What a cluster runs of ours, by the names that its nodes know."""
+    """The images that a cluster runs, by the names that its nodes know."""
 
     operator: str
     trainer: str
     archives: Mapping[str, Path] = field(default_factory=dict)
-    """By name, what is to be loaded into the nodes first."""
+    """By name, the archives to be loaded into the nodes first."""
 
 
 SOURCES = (
@@ -67,7 +66,7 @@ SOURCES = (
 
 
 def files_of(source: Source, checkout: Path) -> tuple[Path, ...]:
-    """Every file that reaches the image, in order; compiled bytecode does not."""
+    """Return every file that goes into the image, in order, without compiled bytecode."""
     found: list[Path] = [checkout / source.dockerfile, checkout / ".dockerignore"]
     for name in source.inputs:
         path = checkout / name
@@ -77,7 +76,7 @@ def files_of(source: Source, checkout: Path) -> tuple[Path, ...]:
 
 
 def content_hash(source: Source, checkout: Path, base: str) -> str:
-    """Twelve hexadecimal digits that change with any file of the image, its mode included, and with its base."""
+    """Return twelve hexadecimal digits that change with any file of the image, its mode included, and with its base."""
     total = hashlib.sha256(base.encode())
     for file in files_of(source, checkout):
         executable = bool(file.stat().st_mode & 0o100)
@@ -87,14 +86,14 @@ def content_hash(source: Source, checkout: Path, base: str) -> str:
 
 
 def built() -> Images:
-    """Both images of this checkout."""
+    """Return both images of this checkout, built where they are missing."""
     made = build_images()
     archives = {image.ref: image.archive for image in made.values()}
     return Images(made["dtj-operator"].ref, made["dtj-trainer"].ref, archives)
 
 
 def named(operator: str | None, trainer: str | None) -> Images:
-    """Images that the nodes pull by themselves, as those of a cluster elsewhere do.
+    """Return images that the nodes pull from a registry.
 
     Raises ClusterError, one sentence, where one of them has no name or no tag.
     """
@@ -113,7 +112,7 @@ def named(operator: str | None, trainer: str | None) -> Images:
 def build_images(
     sources: Iterable[Source] = SOURCES, *, checkout: Path = paths.CHECKOUT, builder: Builder | None = None
 ) -> Mapping[str, Image]:
-    """Both images by name, built where their archive is missing.
+    """Return both images by name, built where their archive is missing.
 
     Raises ClusterError, one sentence, where the machine cannot build them; then no half-written archive is left.
     """
@@ -134,7 +133,7 @@ def build_images(
 
 
 def _build(builder: Builder, source: Source, checkout: Path, ref: str, archive: Path) -> None:
-    paths.demand_space({paths.cache(): SPACE_GIB}, f"Building the image {source.name}")
+    paths.require_space({paths.cache(): SPACE_GIB}, f"Building the image {source.name}")
     unfinished = archive.with_suffix(".unfinished")
     try:
         builder.build(checkout, source.dockerfile, ref)
@@ -153,7 +152,7 @@ def _forget_old(home: Path, name: str, keep: Path) -> None:
 
 
 def _digest(archive: Path) -> str:
-    """The image's id as its archive tells it; an archive that cannot be read is removed, so that a rerun builds it."""
+    """Return the image's id from its archive; an unreadable archive is removed, so that a rerun builds it."""
     try:
         with tarfile.open(archive) as tar:
             manifest = tar.extractfile("manifest.json")
@@ -173,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         images = build_images()
     except ClusterError as problem:
-        tell(str(problem))
+        print_line(str(problem))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -181,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
         if verb == "path":
             print(name, image.ref, image.archive)
         else:
-            tell(f"{image.ref}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
+            print_line(f"{image.ref}  {image.archive.stat().st_size / 1e6:.0f} MB  {image.archive}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Images into a node's containerd, from docker and OCI archives."""
+"""Imports images from docker and OCI archives into a node's containerd."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MANIFESTS = ("manifest.json", "index.json")
 
 
 def identity(archive: Path) -> str:
-    """A short digest of the archive's manifest, which names its content by digest."""
+    """Return a short digest of the archive's manifest, which names its content by digest."""
     try:
         with tarfile.open(archive) as tar:
             for entry in tar:
@@ -30,7 +30,7 @@ def identity(archive: Path) -> str:
 
 
 def load(host: NodeHost, archive: Path, ref: str) -> bool:
-    """Import the archive under `ref`; False where the node has it already."""
+    """Import the archive as `ref`; returns False where the node has it already."""
     mark = host.directory / "loaded" / f"{re.sub(r'[^a-zA-Z0-9.-]', '_', ref)}@{identity(archive)}"
     if mark.exists():
         return False
@@ -46,7 +46,7 @@ def load(host: NodeHost, archive: Path, ref: str) -> bool:
 
 
 def ctr(host: NodeHost, *arguments: str) -> str:
-    """Run containerd's own client against a node; its output."""
+    """Run containerd's own client against a node; returns its output."""
     command = ["ctr", "--address", str(host.socket), "--namespace", "k8s.io", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

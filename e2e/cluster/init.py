@@ -1,13 +1,13 @@
-"""The first process of a machine: starts the others, reaps them, takes orders over a socket.
+"""The first process of a machine: starts the others, reaps them, accepts commands over a socket.
 
-In a namespaced machine it is PID 1, so that killing it ends everything there is
-at once: the kernel sees to it, containers and their shims included. For a machine
+In a namespaced machine it is PID 1, so that killing it ends all processes at
+once, containers and their shims included: the kernel does that. In a machine
 without namespaces it follows its creator through a lifeline (standard input):
-at its end, everything is killed, however the creator died.
+when that ends, everything is killed, however the creator died.
 
 Runs by file name with the bare standard library, as
 `python -I -S init.py SOCKET [lifeline] [remove]`; with `remove` it deletes the
-socket's directory in the end. One JSON line in, one JSON line out:
+socket's directory at the end. One JSON line in, one JSON line out:
 
     {"do": "start", "name": N, "argv": [...], "log": PATH, "keep": [FD, ...]}  -> {"pid": P}
     {"do": "stop", "name": N}        kill its whole session and wait           -> {}
@@ -35,7 +35,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @dataclass
-class Child:
+class StartedProcess:
     """One started process; `code` is None while it runs, negative for a signal."""
 
     pid: int
@@ -43,10 +43,10 @@ class Child:
 
 
 class Init:
-    """The loop and what it knows."""
+    """The event loop and the processes that it has started."""
 
     def __init__(self, path: str) -> None:
-        self.children: dict[str, Child] = {}
+        self.processes: dict[str, StartedProcess] = {}
         for descriptor in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
             with contextlib.suppress(OSError):
                 os.set_inheritable(descriptor, descriptor <= 2)
@@ -55,7 +55,7 @@ class Init:
         self.server.listen(16)
 
     def serve(self, *, lifeline: bool) -> None:
-        """Take orders until the lifeline ends; for ever without one."""
+        """Accept commands until the lifeline ends; permanently without one."""
         woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -79,10 +79,10 @@ class Init:
 
     def end(self) -> None:
         """Kill every process started here, with its session."""
-        for child in self.children.values():
-            if child.code is None:
+        for process in self.processes.values():
+            if process.code is None:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
+                    os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
@@ -104,25 +104,25 @@ class Init:
 
     def do_start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Start a process in its own session, output appended to its log."""
-        known = self.children.get(order["name"])
+        known = self.processes.get(order["name"])
         if known and known.code is None:
             return {"pid": known.pid}
         with open(order["log"], "ab") as log:  # noqa: PTH123
             pid = spawn(order["argv"], log.fileno(), order.get("keep", []))
-        self.children[order["name"]] = Child(pid)
+        self.processes[order["name"]] = StartedProcess(pid)
         return {"pid": pid}
 
     def do_stop(self, order: dict[str, Any]) -> dict[str, Any]:
         """Kill a process with its session; wait until it is gone."""
-        child = self.children.get(order["name"])
-        if child and child.code is None:
-            os.killpg(child.pid, signal.SIGKILL)
-            _, status = os.waitpid(child.pid, 0)
-            child.code = os.waitstatus_to_exitcode(status)
+        process = self.processes.get(order["name"])
+        if process and process.code is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            _, status = os.waitpid(process.pid, 0)
+            process.code = os.waitstatus_to_exitcode(status)
         return {}
 
     def do_run(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Run a command to its end."""
+        """Run a command and wait for it."""
         with tempfile.TemporaryFile() as output:
             pid = spawn(order["argv"], output.fileno(), [])
             _, status = os.waitpid(pid, 0)
@@ -130,9 +130,9 @@ class Init:
             return {"code": os.waitstatus_to_exitcode(status), "output": output.read().decode(errors="replace")}
 
     def do_status(self, _order: dict[str, Any]) -> dict[str, Any]:
-        """Every process ever started."""
+        """Return every process that was started."""
         self._reap()
-        return {name: {"pid": child.pid, "code": child.code} for name, child in self.children.items()}
+        return {name: {"pid": process.pid, "code": process.code} for name, process in self.processes.items()}
 
     def _reap(self) -> None:
         with contextlib.suppress(ChildProcessError):
@@ -140,9 +140,9 @@ class Init:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                for child in self.children.values():
-                    if child.pid == pid:
-                        child.code = os.waitstatus_to_exitcode(status)
+                for process in self.processes.values():
+                    if process.pid == pid:
+                        process.code = os.waitstatus_to_exitcode(status)
 
 
 def spawn(argv: list[str], output: int, keep: list[int]) -> int:

@@ -1,7 +1,7 @@
-"""What a cluster is to those who use one: scenarios, the demo, benches.
+"""The interface of a cluster for scenarios, the demo and measurements.
 
-Three providers keep this interface: `embedded` (own network namespaces on one
-Linux machine), `kind` (where docker runs) and `existing` (any kubeconfig).
+Three providers implement it: `kind` (where docker runs), `embedded` (network
+namespaces on one Linux machine) and `existing` (any kubeconfig).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Cluster(Protocol):
         """
 
     def load_image(self, archive: Path, ref: str) -> None:
-        """Make the image in a docker or OCI archive known to every node as `ref`."""
+        """Load the image in a docker or OCI archive into every node as `ref`."""
 
     def shared_volume(self, namespace: str, name: str) -> Path | None:
         """Bind a ReadWriteMany claim `name` in `namespace`, writable by any user id.
@@ -55,7 +55,7 @@ class Cluster(Protocol):
         """
 
     def down(self) -> None:
-        """Take the cluster away with everything that `up` made. Idempotent."""
+        """Remove the cluster with everything that `up` created. Idempotent."""
 
 
 @runtime_checkable
@@ -63,19 +63,19 @@ class NodeFaults(Protocol):
     """What can be done to a node of a cluster that runs on this machine."""
 
     def stop_node(self, node: str) -> None:
-        """Cut the power: kubelet, containerd and all containers end at once."""
+        """Power the node off: kubelet, containerd and all containers end at once."""
 
     def start_node(self, node: str) -> None:
-        """Boot a stopped node again, with its disk as it was."""
+        """Boot a stopped node again; its disk is kept."""
 
-    def cut_node(self, node: str) -> None:
-        """Pull the network cable; everything on the node runs on."""
+    def disconnect_node(self, node: str) -> None:
+        """Take the node's network link down; everything on it keeps running."""
 
-    def mend_node(self, node: str) -> None:
-        """Plug the network cable in again."""
+    def reconnect_node(self, node: str) -> None:
+        """Bring the node's network link up again."""
 
     def stop_process(self, node: str, process: str) -> None:
         """Kill one process of a node: `kubelet`, `containerd` or `kube-proxy`."""
 
     def start_process(self, node: str, process: str) -> None:
-        """Start it again."""
+        """Restart it."""

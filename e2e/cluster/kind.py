@@ -14,7 +14,7 @@ from e2e.cluster import control_plane, embedded, images_on_nodes, paths, volumes
 from e2e.cluster.api import Api
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import phase, tell
+from e2e.cluster.progress import phase, print_line
 
 SHARED = "/var/lib/dtj-shared"
 """Where every node container sees the directory of shared volumes."""
@@ -28,23 +28,23 @@ class KindCluster:
 
     @property
     def directory(self) -> Path:
-        """State on this machine: kubeconfig and shared volumes."""
+        """Return the directory of its state: kubeconfig and shared volumes."""
         return paths.state_root() / f"kind-{self.name}"
 
     @property
     def kubeconfig(self) -> Path:
-        """Written by kind."""
+        """Return the kubeconfig that kind wrote."""
         return self.directory / "kubeconfig"
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes that take pods."""
+        """Return the names of the nodes that accept pods."""
         found = json.loads(self.kubectl("get", "nodes", "-o", "json"))["items"]
         return tuple(item["metadata"]["name"] for item in found if not item["spec"].get("taints"))
 
     @property
     def audit(self) -> AuditLog | None:
-        """kind's API server writes none."""
+        """Return None: kind's API server writes no audit log."""
         return None
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
@@ -52,7 +52,7 @@ class KindCluster:
         return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)
 
     def load_image(self, archive: Path, ref: str) -> None:
-        """Load into every node, and tag with `ref` where the archive says otherwise."""
+        """Load the image into every node, and tag it with `ref` where the archive has another name."""
         images_on_nodes.identity(archive)
         with phase(f"load {ref} into kind"):
             _kind("load", "image-archive", str(archive), "--name", self.name)
@@ -74,7 +74,7 @@ class KindCluster:
         subprocess.run([*within, "tag", "--force", names[0], ref], capture_output=True, check=True)
 
     def shared_volume(self, namespace: str, name: str) -> Path:
-        """A bound ReadWriteMany claim over a directory that all node containers share."""
+        """Create a bound ReadWriteMany claim over a directory that all node containers share."""
         folder = f"{namespace}-{name}"
         place = self.directory / "volumes" / folder
         place.mkdir(parents=True, exist_ok=True)
@@ -86,22 +86,22 @@ class KindCluster:
         return place
 
     def down(self) -> None:
-        """Delete it. Idempotent."""
+        """Delete the cluster. Idempotent."""
         _kind("delete", "cluster", "--name", self.name)
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> KindCluster:
-    """Start a kind cluster, or find it running. Raises ClusterError with a sentence, and leaves nothing."""
-    demand_docker()
+    """Start a kind cluster, or use the running one. Raises ClusterError with a sentence, and leaves nothing."""
+    require_docker()
     cluster = KindCluster(name)
     if name in _kind("get", "clusters").split():
-        _demand_well(cluster, nodes)
-        tell(f"Cluster {name} runs already: export KUBECONFIG={cluster.kubeconfig}")
+        _require_ready_nodes(cluster, nodes)
+        print_line(f"Cluster {name} runs already: export KUBECONFIG={cluster.kubeconfig}")
         return cluster
     shared = cluster.directory / "volumes"
     try:
-        paths.demand_writable(shared)
+        paths.require_writable(shared)
         with phase(f"kind cluster with {nodes} nodes"):
             settings = json.dumps(configuration(nodes, port, shared))
             _kind("create", "cluster", "--name", name, "--wait", "180s", "--kubeconfig", str(cluster.kubeconfig),
@@ -109,12 +109,12 @@ def up(name: str = "dtj", *, nodes: int = 2, port: int = 0) -> KindCluster:
     except BaseException:
         cluster.down()
         raise
-    tell(f"Cluster {name} is up: export KUBECONFIG={cluster.kubeconfig}")
+    print_line(f"Cluster {name} is up: export KUBECONFIG={cluster.kubeconfig}")
     return cluster
 
 
-def _demand_well(cluster: KindCluster, nodes: int) -> None:
-    """Nodes that are not ready have a taint, and so do not count."""
+def _require_ready_nodes(cluster: KindCluster, nodes: int) -> None:
+    """Raise ClusterError unless `nodes` nodes are ready; those that are not have a taint."""
     try:
         _kind("export", "kubeconfig", "--name", cluster.name, "--kubeconfig", str(cluster.kubeconfig))
         ready = len(cluster.nodes)
@@ -129,15 +129,15 @@ def _demand_well(cluster: KindCluster, nodes: int) -> None:
 
 
 def attach(name: str = "dtj") -> KindCluster:
-    """The running kind cluster of that name."""
-    demand_docker()
+    """Return the running kind cluster of that name."""
+    require_docker()
     if name not in _kind("get", "clusters").split():
         raise ClusterError(f"kind runs no cluster {name}: start it with `python -m e2e.cluster --provider kind up`.")
     return KindCluster(name)
 
 
 def configuration(nodes: int, port: int, shared: Path) -> dict[str, Any]:
-    """kind's own configuration: one control plane, `nodes` workers, one shared directory."""
+    """Return kind's configuration: one control plane, `nodes` workers, one shared directory."""
     mounts = [{"hostPath": str(shared), "containerPath": SHARED}]
     return {
         "kind": "Cluster",
@@ -147,8 +147,8 @@ def configuration(nodes: int, port: int, shared: Path) -> dict[str, Any]:
     }
 
 
-def demand_docker() -> None:
-    """ClusterError where docker or kind cannot be used."""
+def require_docker() -> None:
+    """Raise ClusterError where docker or kind cannot be used."""
     for program, source in (("docker", "install Docker Engine"), ("kind", "install it (kind.sigs.k8s.io)")):
         if not shutil.which(program):
             raise ClusterError(

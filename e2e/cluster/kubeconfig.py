@@ -28,12 +28,12 @@ def write(path: Path, server: str, authority: Path, user: dict[str, Any], *, nam
 
 
 def certificate_user(pair: Pair) -> dict[str, Any]:
-    """A user who shows a client certificate."""
+    """Return the user entry of a client certificate."""
     return {"client-certificate-data": _data(pair.certificate), "client-key-data": _data(pair.key)}
 
 
 def token_user(token: str) -> dict[str, Any]:
-    """A user who shows a bearer token."""
+    """Return the user entry of a bearer token."""
     return {"token": token}
 
 

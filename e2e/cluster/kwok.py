@@ -1,4 +1,4 @@
-"""Nodes that exist in the API alone: kwok answers for them, their pods run at once."""
+"""Fake nodes, simulated by kwok; their pods run at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from e2e.cluster import binaries, component_commands
 from e2e.cluster.api import Api, wait_until
-from e2e.cluster.machine import Machine, last_words
+from e2e.cluster.machine import Machine, last_log_line
 
 ANNOTATION = "kwok.x-k8s.io/node"
 ROOM = {"cpu": "1k", "memory": "4Ti", "pods": "10k"}
@@ -15,7 +15,7 @@ READY_LIMIT = 60.0
 
 
 def node(name: str) -> dict[str, Any]:
-    """A fake node with room for ten thousand pods, tainted for none."""
+    """Return a fake node with room for ten thousand pods and no taints."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -29,7 +29,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def start(host: Machine, programs: dict[str, Path], api: Api, config: Path, count: int) -> list[str]:
-    """Start scheduler and kwok on `host`, and `count` nodes; their names once all are Ready."""
+    """Start scheduler and kwok on `host`, and `count` nodes; returns their names once all are Ready."""
     scheduling = component_commands.scheduler(programs["kube-scheduler"], config)
     host.start("kube-scheduler", *scheduling, "--secure-port=0")
     host.start(
@@ -46,7 +46,7 @@ def start(host: Machine, programs: dict[str, Path], api: Api, config: Path, coun
     wait_until(
         lambda: all(_ready(api.get(f"/api/v1/nodes/{name}")) for name in names),
         READY_LIMIT,
-        lambda: f"kwok's nodes are not ready after {READY_LIMIT:.0f} s: {last_words(host.log('kwok'))}",
+        lambda: f"kwok's nodes are not ready after {READY_LIMIT:.0f} s: {last_log_line(host.log('kwok'))}",
         pause=0.2,
     )
     return names

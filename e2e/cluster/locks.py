@@ -1,4 +1,4 @@
-"""One run at a time: file locks that the kernel drops when their holder dies."""
+"""File locks between runs, which the kernel releases when their holder dies."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 
 from e2e.cluster import paths
 from e2e.cluster.interface import ClusterError
-from e2e.cluster.progress import tell
+from e2e.cluster.progress import print_line
 
 
 @contextmanager
 def held(path: Path, waiting_for: str, limit: float = 3600.0) -> Iterator[None]:
-    """Hold the lock at `path` while the body runs.
+    """Hold the lock at `path` while the block runs.
 
-    Says once that it waits for `waiting_for`; raises ClusterError after `limit` seconds,
-    or where there can be no lock.
+    Prints once that it waits for `waiting_for`; raises ClusterError after `limit` seconds,
+    or where the lock file cannot be written.
     """
-    paths.demand_writable(path.parent)
+    paths.require_writable(path.parent)
     with path.open("a") as file:
         deadline = time.monotonic() + limit
         told = False
@@ -34,7 +34,7 @@ def held(path: Path, waiting_for: str, limit: float = 3600.0) -> Iterator[None]:
                         f"Waited {limit:.0f} s for {waiting_for}: end that run, or try again later (lock: {path})."
                     ) from None
                 if not told:
-                    tell(f"Waiting for {waiting_for} ...")
+                    print_line(f"Waiting for {waiting_for} ...")
                     told = True
                 time.sleep(0.1)
         yield

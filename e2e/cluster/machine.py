@@ -1,8 +1,8 @@
-"""One machine: an init process, and orders to it.
+"""A machine: an init process, and commands to it.
 
-A plain machine shares the host's namespaces and lives as long as its creator
+A plain machine shares the host's namespaces and runs as long as its creator
 holds the lifeline. A namespaced machine has its own network, processes and
-mounts, and lives until its init is killed.
+mounts, and runs until its init is killed.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ INIT = str(Path(__file__).with_name("init.py"))
 START_LIMIT = 20.0
 END_LIMIT = 30.0
 COLLECTION = {"GOGC": "400"}
-"""For programs written in Go, all of a machine's: they collect garbage a quarter as often, which on two cores took a
-fifth of the API server's time, and may have five times what they use instead of twice. Each collection takes longer,
-so that the slowest writes become slower: what measures them leaves it out."""
+"""Environment of all Go programs of a machine: they collect garbage a quarter as often, which on two cores took a
+fifth of the API server's time, and may use five times their live memory instead of twice. Each collection takes longer,
+so that the slowest writes become slower: measurements of these run without it."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Machine:
 
     @property
     def control(self) -> Path:
-        """The socket of its init."""
+        """Return the socket of its init."""
         return self.directory / "control.sock"
 
     def log(self, process: str) -> Path:
-        """Where a process writes."""
+        """Return the log file of a process."""
         return self.directory / f"{process}.log"
 
     def start(self, process: str, *argv: str | Path, keep: tuple[int, ...] = ()) -> None:
@@ -57,14 +57,14 @@ class Machine:
         self._order(do="stop", name=process)
 
     def run(self, *argv: str | Path) -> str:
-        """Run a command to its end inside the machine; ClusterError where it fails."""
+        """Run a command inside the machine and wait for it; returns its output, ClusterError where it fails."""
         done = self._order(do="run", argv=[str(word) for word in argv])
         if done["code"]:
             raise ClusterError(f"`{' '.join(map(str, argv))}` failed on {self.name}: {done['output'].strip()}")
         return str(done["output"])
 
     def status(self) -> dict[str, int | None]:
-        """Exit code of each process, None while it runs; empty where the machine is down."""
+        """Return the exit code of each process, None while it runs; empty where the machine is down."""
         try:
             answer = self._order(do="status")
         except (OSError, ClusterError):
@@ -72,14 +72,14 @@ class Machine:
         return {name: entry["code"] for name, entry in answer.items()}
 
     def init_pid(self) -> int | None:
-        """The pid of init; 0 where this process cannot see it, None where the machine is down."""
+        """Return the pid of init; 0 where this process cannot see it, None where the machine is down."""
         with contextlib.suppress(OSError), self._connect() as connection:
             raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
             return int(struct.unpack("3i", raw)[0])
         return None
 
     def cut_power(self) -> None:
-        """End init, and with it all that runs on this machine, wherever its namespaces have a name.
+        """Kill init, and with it all that runs on this machine.
 
         Raises:
             ClusterError: init is in another PID namespace, or does not die.
@@ -96,19 +96,19 @@ class Machine:
             wait_until(lambda: not _exists(pid), END_LIMIT, lambda: f"The processes of {self.name} do not die.", 0.01)
 
     def wait_for_init(self) -> None:
-        """Until init takes orders."""
+        """Wait until init accepts commands."""
         wait_until(
             lambda: self.init_pid() is not None,
             START_LIMIT,
-            lambda: f"Machine {self.name} did not start: {last_words(self.log('init'))}",
+            lambda: f"Machine {self.name} did not start: {last_log_line(self.log('init'))}",
             0.01,
         )
 
-    def demand_running(self) -> None:
-        """ClusterError with the last words of a process that has ended."""
+    def require_running(self) -> None:
+        """Raise ClusterError with the last log line of a process that has ended."""
         for process, code in self.status().items():
             if code is not None:
-                raise ClusterError(f"{process} of {self.name} ended with {code}: {last_words(self.log(process))}")
+                raise ClusterError(f"{process} of {self.name} ended with {code}: {last_log_line(self.log(process))}")
 
     def _order(self, **order: Any) -> dict[str, Any]:
         with self._connect() as connection, connection.makefile("rwb") as stream:
@@ -130,10 +130,10 @@ class Machine:
         return connection
 
 
-def plain(machine: Machine, environment: Mapping[str, str] = COLLECTION) -> subprocess.Popen[bytes]:
-    """Start a machine without namespaces, whose programs have `environment` beside our own.
+def start_plain(machine: Machine, environment: Mapping[str, str] = COLLECTION) -> subprocess.Popen[bytes]:
+    """Start a machine without namespaces, with `environment` added to its programs' environment.
 
-    It ends, and its directory with it, when the returned process's stdin closes.
+    It ends, and its directory is deleted, when the returned process's stdin closes.
     """
     machine.directory.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
@@ -145,16 +145,16 @@ def plain(machine: Machine, environment: Mapping[str, str] = COLLECTION) -> subp
 
 
 def end(init: subprocess.Popen[bytes]) -> None:
-    """Let go of a machine without namespaces, and wait until it is gone."""
+    """Stop a machine without namespaces, and wait until it is gone."""
     assert init.stdin is not None
     init.stdin.close()
     init.wait(timeout=30)
 
 
-def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> None:
+def start_namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> None:
     """Start a machine with its own processes and mounts inside the network namespace `netns`.
 
-    Nothing of it is a child of this process: it outlives its creator.
+    It is not a child of this process, and outlives it.
     """
     machine.directory.mkdir(parents=True, exist_ok=True)
     machine.control.unlink(missing_ok=True)
@@ -169,7 +169,7 @@ def namespaced(machine: Machine, netns: str, *, keep: tuple[int, ...] = ()) -> N
             env={"PATH": os.environ.get("PATH", "/usr/sbin:/usr/bin:/sbin:/bin"), "HOME": "/root"} | COLLECTION,
         )  # fmt: skip
     if done.returncode:
-        raise ClusterError(f"Could not start machine {machine.name}: {last_words(machine.log('init'))}")
+        raise ClusterError(f"Could not start machine {machine.name}: {last_log_line(machine.log('init'))}")
     machine.wait_for_init()
 
 
@@ -181,8 +181,8 @@ def _exists(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def last_words(log: Path) -> str:
-    """The last line of a log that says something."""
+def last_log_line(log: Path) -> str:
+    """Return the last non-empty line of a log."""
     if not log.exists():
         return "it left no log"
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The cluster's network: namespaces joined by a bridge, with no way out.
+"""The cluster's network: namespaces joined by a bridge, without a route to the outside.
 
 One namespace for the control plane holds the bridge; each node has its own,
 with one end of a veth pair as eth0. None has a route to the host or beyond.
@@ -24,38 +24,38 @@ KILL_LIMIT = 30.0
 
 @dataclass(frozen=True)
 class NodeAddress:
-    """Where node number `index` (from 1) lives."""
+    """The addresses of node number `index` (from 1)."""
 
     index: int
 
     @property
     def address(self) -> str:
-        """Its own address on the bridge."""
+        """Return its address on the bridge."""
         return f"10.222.0.{10 + self.index}"
 
     @property
     def pods(self) -> str:
-        """The range of its pods."""
+        """Return the range of its pods."""
         return f"10.244.{self.index}.0/24"
 
     @property
     def port(self) -> str:
-        """The end of its cable at the bridge."""
+        """Return the interface at the bridge end of its link."""
         return f"cable{self.index}"
 
 
 def control_namespace(cluster: str) -> str:
-    """Name of the control plane's network namespace."""
+    """Return the name of the control plane's network namespace."""
     return f"{PREFIX}{cluster}-control"
 
 
 def node_namespace(cluster: str, index: int) -> str:
-    """Name of a node's network namespace."""
+    """Return the name of a node's network namespace."""
     return f"{PREFIX}{cluster}-node-{index}"
 
 
 def build(cluster: str, nodes: int) -> None:
-    """Lay the whole network."""
+    """Create the whole network."""
     control = control_namespace(cluster)
     _ip("netns", "add", control)
     lines = ["link set lo up", "link add br0 type bridge", f"addr add {CONTROL_ADDRESS}/24 dev br0", "link set br0 up"]
@@ -83,16 +83,16 @@ def build(cluster: str, nodes: int) -> None:
         _forward(node_namespace(cluster, index))
 
 
-def set_cable(cluster: str, index: int, state: str) -> None:
-    """Plug a node's cable in (`up`) or out (`down`).
+def set_link(cluster: str, index: int, state: str) -> None:
+    """Set a node's link `up` or `down`.
 
-    The route to its pods goes with the address of the node, and so stays.
+    The route to its pods depends on the node's address, and so stays.
     """
     _ip("-n", control_namespace(cluster), "link", "set", NodeAddress(index).port, state)
 
 
 def namespaces(cluster: str) -> list[str]:
-    """Names of the cluster's namespaces that exist now."""
+    """Return the names of the cluster's namespaces that exist now."""
     if not NAMED.is_dir():
         return []
     return sorted(entry.name for entry in NAMED.iterdir() if entry.name.startswith(f"{PREFIX}{cluster}-"))
@@ -101,9 +101,9 @@ def namespaces(cluster: str) -> list[str]:
 def remove(cluster: str) -> None:
     """Kill every process inside the cluster's namespaces, then the namespaces.
 
-    The kernel's own record of who is inside is used, so that a process whose
-    pid was never written down is found too. Killing the init of a machine takes
-    its containers along, although these have network namespaces of their own.
+    Processes are found through /proc, so that one whose pid was never recorded is
+    found too. Killing the init of a machine ends its containers as well, although
+    these have network namespaces of their own.
     """
     for name in namespaces(cluster):
         with contextlib.suppress(OSError):
@@ -114,7 +114,7 @@ def remove(cluster: str) -> None:
 
 
 def members(inode: int) -> list[int]:
-    """Processes whose network namespace is the one with that inode number."""
+    """Return the processes whose network namespace is the one with that inode number."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -142,7 +142,7 @@ def _kill_members(name: str, inode: int) -> None:
 
 
 def _forward(name: str) -> None:
-    """Let a namespace route between its interfaces; bridged pod traffic passes iptables where the kernel can."""
+    """Enable routing between a namespace's interfaces, and iptables for bridged pod traffic where the kernel can."""
     script = (
         "echo 1 > /proc/sys/net/ipv4/ip_forward; "
         "for f in /proc/sys/net/bridge/bridge-nf-call-iptables; do [ -e $f ] && echo 1 > $f; done; true"

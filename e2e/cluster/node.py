@@ -1,4 +1,4 @@
-"""What a node runs on: configuration of containerd, CNI, kubelet and kube-proxy. Pure."""
+"""The configuration of a node: containerd, CNI, kubelet, kube-proxy and CoreDNS. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATUS_SECONDS = 4
 
 @dataclass(frozen=True)
 class NodeHost:
-    """One node: its name, place on the network, directory, and what the host lets it do."""
+    """One node: its name, address, directory, and what the host allows it."""
 
     name: str
     place: NodeAddress
@@ -30,22 +30,22 @@ class NodeHost:
 
     @property
     def socket(self) -> Path:
-        """containerd's socket."""
+        """Return containerd's socket."""
         return self.directory / "containerd.sock"
 
     @property
     def images(self) -> Path:
-        """containerd's persistent root: content and snapshots."""
+        """Return containerd's persistent root: content and snapshots."""
         return self.directory / "containerd"
 
     @property
     def kubeconfig(self) -> Path:
-        """The kubelet's kubeconfig."""
+        """Return the kubelet's kubeconfig."""
         return self.directory / "kubelet.kubeconfig"
 
 
 def cni(host: NodeHost) -> str:
-    """A bridge for the node's pods, gateway included; host ports by portmap."""
+    """Return the CNI configuration: a bridge for the node's pods, gateway included; host ports by portmap."""
     ranges = [[{"subnet": host.place.pods}]]
     ipam = {
         "type": "host-local", "dataDir": "/run/cni-ipam", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}],
@@ -56,7 +56,7 @@ def cni(host: NodeHost) -> str:
 
 
 def containerd(host: NodeHost) -> str:
-    """containerd 1.6 (Debian 12) and newer 1.x, configuration version 2."""
+    """Return the configuration, version 2, of containerd 1.6 (Debian 12) and newer 1.x."""
     return f"""version = 2
 root = {_quoted(host.images)}
 state = "/run/containerd"
@@ -77,7 +77,7 @@ oom_score = 0
 
 
 def kubelet(host: NodeHost, authority: Path, serving: Pair) -> dict[str, Any]:
-    """KubeletConfiguration: images are never collected, and only memory can evict."""
+    """Return the KubeletConfiguration: images are never collected, and only memory pressure evicts."""
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -111,7 +111,7 @@ def kubelet(host: NodeHost, authority: Path, serving: Pair) -> dict[str, Any]:
 
 
 def kubelet_command(program: Path, host: NodeHost, config: Path) -> list[str]:
-    """The kubelet, with its state where the machine mounts it."""
+    """Return the kubelet's command, with its state where the machine mounts it."""
     return [
         str(program),
         f"--config={config}",
@@ -123,7 +123,7 @@ def kubelet_command(program: Path, host: NodeHost, config: Path) -> list[str]:
 
 
 def proxy_command(program: Path, host: NodeHost, kubeconfig: Path) -> list[str]:
-    """kube-proxy; conntrack limits belong to the host and are left alone."""
+    """Return kube-proxy's command; conntrack limits belong to the host and are not changed."""
     return [
         str(program),
         f"--kubeconfig={kubeconfig}",
@@ -142,7 +142,7 @@ DNS_TTL_SECONDS = 5
 
 
 def corefile(kubeconfig: Path) -> str:
-    """CoreDNS on the bridge, for cluster names alone: there is no network to ask about others."""
+    """Return CoreDNS' configuration: on the bridge, for cluster names alone, because there is no outside network."""
     return f"""cluster.local:53 in-addr.arpa:53 {{
   bind {CONTROL_ADDRESS}
   errors
@@ -163,5 +163,5 @@ def corefile(kubeconfig: Path) -> str:
 
 
 def _quoted(value: object) -> str:
-    """A basic TOML string, or a word of a Corefile; JSON's escapes are a subset of TOML's."""
+    """Quote a TOML string or a word of a Corefile; JSON's escapes are a subset of TOML's."""
     return json.dumps(str(value))

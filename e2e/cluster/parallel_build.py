@@ -1,4 +1,4 @@
-"""Building the cluster's programs beside the images: compiling keeps the processor busy, images mostly the network."""
+"""Builds the cluster's programs beside the images: compiling needs the processor, images mostly the network."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from typing import IO
 
 from e2e.cluster import images, paths
 from e2e.cluster.images import Images
-from e2e.cluster.progress import tell
+from e2e.cluster.progress import print_line
 
 
-def images_and(*programs: str) -> Images:
-    """Both images; the named programs are built meanwhile."""
-    with building(*programs):
+def build_images_beside(*programs: str) -> Images:
+    """Build both images; the named programs are built at the same time."""
+    with building_programs(*programs):
         return images.built()
 
 
-def building(*names: str) -> AbstractContextManager[None]:
-    """Build the named programs beside the body. What goes wrong is told by whoever asks for a program next."""
-    return beside([sys.executable, "-m", "e2e.cluster", "build", *names])
+def building_programs(*names: str) -> AbstractContextManager[None]:
+    """Build the named programs while the block runs; errors are reported when a program is used next."""
+    return running_beside([sys.executable, "-m", "e2e.cluster", "build", *names])
 
 
 @contextmanager
-def beside(command: Sequence[str]) -> Iterator[None]:
-    """Run a command beside the body, tell what it says, and wait for it after the body.
+def running_beside(command: Sequence[str]) -> Iterator[None]:
+    """Run a command while the block runs, print its output, and wait for it after the block.
 
-    An error of the body ends the command and all that it started.
+    An error in the block ends the command and all that it started.
     """
     with subprocess.Popen(
         command, cwd=paths.CHECKOUT, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -50,4 +50,4 @@ def beside(command: Sequence[str]) -> Iterator[None]:
 def _relay(lines: IO[str] | None) -> None:
     assert lines is not None
     for line in lines:
-        tell(line.rstrip())
+        print_line(line.rstrip())

@@ -1,4 +1,4 @@
-"""Where things lie: caches that outlive a cluster, and the state of running ones."""
+"""Directories: caches that outlive a cluster, and the state of running ones."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ CHECKOUT = SOURCES.parent.parent
 
 
 def cache() -> Path:
-    """`$DTJ_CACHE`, else `dtj` in the user's cache directory. Safe to delete at any time."""
+    """Return `$DTJ_CACHE`, else `dtj` in the user's cache directory. Safe to delete at any time."""
     if chosen := os.environ.get("DTJ_CACHE"):
         return Path(chosen).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dtj"
 
 
 def state_root() -> Path:
-    """`$DTJ_STATE`, else /var/tmp/dtj: one directory for each running cluster."""
+    """Return `$DTJ_STATE`, else /var/tmp/dtj: one directory for each running cluster."""
     return Path(os.environ.get("DTJ_STATE") or "/var/tmp/dtj").absolute()
 
 
 def existing_parent(path: Path) -> Path:
-    """The nearest ancestor of `path` that exists, `path` included."""
+    """Return the nearest ancestor of `path` that exists, `path` included."""
     while not path.exists():
         path = path.parent
     return path
 
 
-def demand_writable(directory: Path) -> None:
-    """Make `directory` where it is missing; refuse one in which this user can make no file."""
+def require_writable(directory: Path) -> None:
+    """Create `directory` where it is missing; ClusterError where this user cannot write in it."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=directory):
@@ -45,8 +45,8 @@ def demand_writable(directory: Path) -> None:
         ) from None
 
 
-def demand_space(needs: dict[Path, float], purpose: str) -> None:
-    """Refuse to begin `purpose` on a full disk.
+def require_space(needs: dict[Path, float], purpose: str) -> None:
+    """Raise ClusterError where the disk has too little space for `purpose`.
 
     `needs` maps each path to the GiB that will be written below it; paths on
     one file system are added up.

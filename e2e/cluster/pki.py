@@ -1,4 +1,4 @@
-"""A throwaway certificate authority. Keys are P-256: a certificate costs a millisecond."""
+"""A throwaway certificate authority. Keys are P-256: a certificate takes a millisecond."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Authority:
         _write_key(directory / "ca.key", self._key)
 
     def issue(self, file: str, common_name: str, *, organization: str = "", names: tuple[str, ...] = ()) -> Pair:
-        """A certificate for server and client use; `names` are DNS names and addresses."""
+        """Issue a certificate for server and client use; `names` are DNS names and addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
         if organization:
@@ -66,7 +66,7 @@ class Authority:
         return pair
 
     def service_account_keys(self) -> Pair:
-        """The key that signs ServiceAccount tokens (`key`), and its public half (`certificate`)."""
+        """Create the key that signs ServiceAccount tokens (`key`), and its public half (`certificate`)."""
         key = ec.generate_private_key(ec.SECP256R1())
         pair = Pair(self.directory / "sa.pub", self.directory / "sa.key")
         _write_key(pair.key, key)

@@ -1,4 +1,4 @@
-"""What the embedded cluster needs from its machine; what Debian has of it is installed by itself."""
+"""What the embedded cluster needs from its machine; Debian packages are installed automatically."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ DEBIAN_PACKAGE = {
 
 @dataclass(frozen=True)
 class Host:
-    """What this machine turned out to offer."""
+    """What this machine offers."""
 
     plugins: Path
     may_lower_oom_score: bool
 
 
-def demand() -> Host:
-    """Check everything, install what is missing where apt can, and say what else is.
+def require() -> Host:
+    """Check everything, and install what is missing by apt.
 
     Raises ClusterError with one sentence for each thing that is still missing.
     """
-    if problem := unfit():
+    if problem := unsupported_reason():
         raise ClusterError(problem)
     if SYSTEM_PATH not in os.environ.get("PATH", ""):
         os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"
@@ -54,8 +54,8 @@ def demand() -> Host:
     return Host(_plugins() or PLUGIN_DIRECTORIES[0], _may_lower_oom_score())
 
 
-def unfit() -> str:
-    """Why this machine can hold no embedded cluster at all; empty where it can."""
+def unsupported_reason() -> str:
+    """Return why this machine cannot run an embedded cluster; empty where it can."""
     if sys.platform != "linux":
         return "The embedded cluster needs Linux: use --provider kind, or --provider existing with a kubeconfig."
     if os.geteuid():
@@ -67,13 +67,13 @@ def unfit() -> str:
 
 
 def missing() -> list[str]:
-    """Names of the tools that are not there."""
+    """Return the names of the missing tools."""
     absent = [tool for tool in DEBIAN_PACKAGE if tool != "CNI plugins" and not shutil.which(tool)]
     return absent if _plugins() else [*absent, "CNI plugins"]
 
 
 def sentence(tool: str) -> str:
-    """What to do about a missing tool."""
+    """Return what to do about a missing tool."""
     where = f" ({', '.join(PLUGINS)} in {PLUGIN_DIRECTORIES[0]})" if tool == "CNI plugins" else ""
     return f"{tool}{where} is missing: install the package {DEBIAN_PACKAGE[tool]} (its name in Debian), then try again."
 
@@ -86,7 +86,7 @@ def _plugins() -> Path | None:
 
 
 def _may_lower_oom_score() -> bool:
-    """Whether a sandbox's oom_score_adj can be lowered, which takes CAP_SYS_RESOURCE (bit 24)."""
+    """Tell whether a sandbox's oom_score_adj can be lowered, which takes CAP_SYS_RESOURCE (bit 24)."""
     status = Path("/proc/self/status").read_text()
     effective = next(line.split()[1] for line in status.splitlines() if line.startswith("CapEff"))
     return bool(int(effective, 16) >> 24 & 1)

@@ -1,4 +1,4 @@
-"""What a person sees while a cluster is built: one line a phase, with its seconds."""
+"""Progress output while a cluster is built: one line for each phase, with its seconds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Phase:
 
 @contextmanager
 def phase(title: str) -> Iterator[Phase]:
-    """Show `title` while the body runs, then keep a line with the seconds it took."""
+    """Show `title` while the block runs, then print a line with the seconds it took."""
     began = time.monotonic()
     columns = (
         SpinnerColumn(),
@@ -48,6 +48,6 @@ def phase(title: str) -> Iterator[Phase]:
     console.print(f"  [green]✓[/green] {title} [dim]{time.monotonic() - began:.1f} s[/dim]")
 
 
-def tell(sentence: str) -> None:
-    """One plain line."""
+def print_line(sentence: str) -> None:
+    """Print one plain line."""
     console.print(sentence, markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The three ways to a cluster, behind one interface."""
+"""The three providers of clusters, behind one interface."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from pathlib import Path
 from e2e.cluster import binaries, embedded, existing, kind, prerequisites
 from e2e.cluster.interface import Cluster, ClusterError
 
-PROVIDERS = ("embedded", "kind", "existing")
-PROGRAMS = {"embedded": binaries.CLUSTER, "kind": ("kubectl",), "existing": ("kubectl",)}
-"""What each is made of or asked with, of our own building."""
+PROVIDERS = ("kind", "embedded", "existing")
+PROGRAMS = {"kind": ("kubectl",), "embedded": binaries.CLUSTER, "existing": ("kubectl",)}
+"""The programs of our own build that each needs."""
 
 
-def demand(provider: str) -> None:
-    """ClusterError where this machine can hold no such cluster; for those who build something first."""
-    if provider == "embedded" and (problem := prerequisites.unfit()):
+def require(provider: str) -> None:
+    """Raise ClusterError where this machine cannot run such a cluster; to check before building anything."""
+    if provider == "embedded" and (problem := prerequisites.unsupported_reason()):
         raise ClusterError(problem)
     if provider == "kind":
-        kind.demand_docker()
+        kind.require_docker()
 
 
 def up(
@@ -31,7 +31,7 @@ def up(
     kubeconfig: Path | None = None,
     images: Mapping[str, Path] | None = None,
 ) -> Cluster:
-    """Start a cluster, or find it running, with `images` (ref to archive) on every node."""
+    """Start a cluster, or use the running one, with `images` (ref to archive) on every node."""
     cluster: Cluster
     match provider:
         case "embedded":
@@ -41,14 +41,14 @@ def up(
         case "existing":
             cluster = existing.attach(name, _chosen(kubeconfig))
         case _:
-            raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+            raise ClusterError(f"{provider!r} is not a provider: choose one of {', '.join(PROVIDERS)}.")
     for ref, archive in (images or {}).items():
         cluster.load_image(archive, ref)
     return cluster
 
 
 def attach(provider: str = "embedded", name: str = "dtj", *, kubeconfig: Path | None = None) -> Cluster:
-    """A cluster that runs already; ClusterError where it does not."""
+    """Return a running cluster; ClusterError where it does not run."""
     match provider:
         case "embedded":
             return embedded.attach(name)
@@ -56,11 +56,11 @@ def attach(provider: str = "embedded", name: str = "dtj", *, kubeconfig: Path | 
             return kind.attach(name)
         case "existing":
             return existing.attach(name, _chosen(kubeconfig))
-    raise ClusterError(f"{provider!r} is no provider: choose one of {', '.join(PROVIDERS)}.")
+    raise ClusterError(f"{provider!r} is not a provider: choose one of {', '.join(PROVIDERS)}.")
 
 
 def problems(cluster: Cluster) -> list[str]:
-    """What is wrong with a running cluster, a sentence each."""
+    """Return what is wrong with a running cluster, a sentence each."""
     if isinstance(cluster, embedded.EmbeddedCluster):
         return cluster.problems()
     try:

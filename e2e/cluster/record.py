@@ -1,4 +1,4 @@
-"""What is written down about an embedded cluster before anything of it is made."""
+"""The record of an embedded cluster, written before anything of it is created."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Record:
 
     @property
     def directory(self) -> Path:
-        """All state of the cluster."""
+        """Return the directory of all state of the cluster."""
         return directory(self.name)
 
     def write(self) -> None:
-        """Write it, whole or not at all."""
+        """Write the record atomically."""
         self.directory.mkdir(parents=True, exist_ok=True)
         unfinished = self.directory / "cluster.json.new"
         unfinished.write_text(json.dumps(asdict(self)))
@@ -37,7 +37,7 @@ class Record:
 
 
 def directory(name: str) -> Path:
-    """Where the state of the cluster of that name lies."""
+    """Return the state directory of the cluster of that name."""
     if not NAME.fullmatch(name):
         raise ClusterError(
             f"{name!r} cannot name a cluster: use up to 16 lower-case letters and digits, a letter first."
@@ -46,26 +46,26 @@ def directory(name: str) -> Path:
 
 
 def lock(name: str) -> Path:
-    """The lock that `up` and `down` of this cluster hold. Names are taken machine-wide, as those of namespaces are."""
+    """Return the lock that `up` and `down` of this cluster hold. Names are machine-wide, like those of namespaces."""
     directory(name)
     return LOCKS / f"dtj-{name}.lock"
 
 
 def read(name: str) -> Record | None:
-    """The record of a cluster that was begun; None where there is none."""
+    """Return the record of a cluster; None where there is none."""
     file = directory(name) / "cluster.json"
     return Record(**json.loads(file.read_text())) if file.exists() else None
 
 
-def begun() -> list[str]:
-    """Names of all clusters with state on this machine."""
+def recorded_clusters() -> list[str]:
+    """Return the names of all clusters with state on this machine."""
     root = paths.state_root()
     return sorted(entry.name for entry in root.iterdir() if NAME.fullmatch(entry.name)) if root.is_dir() else []
 
 
-def demand_own_root() -> None:
-    """Keys are written below the state's root: refuse one that another user has put there."""
+def require_own_root() -> None:
+    """Raise ClusterError where another user owns the state's root: keys are written below it."""
     root = paths.state_root()
-    paths.demand_writable(root)
+    paths.require_writable(root)
     if root.is_symlink() or root.stat().st_uid != os.geteuid():
         raise ClusterError(f"{root} belongs to another user: remove it, or point DTJ_STATE at a directory of your own.")

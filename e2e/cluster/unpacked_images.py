@@ -1,9 +1,9 @@
-"""Nodes that begin with their images unpacked: a containerd root, made once and linked into each node.
+"""A cache of unpacked images: a containerd root, filled once and hard-linked into each node.
 
 Importing an image of a gigabyte takes some ten seconds a node; linking takes
-one. Blobs and layers are never written to after they are made, so links to them
-are safe; the databases beside them are copied. A seed's key is made from the
-images in it.
+one. Blobs and layers are never written to after they are created, so links to
+them are safe; the databases beside them are copied. The cache key is made from
+the images.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from e2e.cluster.interface import ClusterError
 from e2e.cluster.node import NodeHost
 
 KEPT = 3
-"""Seeds that stay in the cache; older ones go when a new one is made."""
+"""Entries that stay in the cache; older ones are deleted when a new one is saved."""
 UNPACKED = "umask 022"
-"""How: seeds of an earlier checkout are of the caller's umask, which the snapshotter `native` copies to each pod."""
+"""Part of the key: earlier entries were made with the caller's umask, which the snapshotter `native` copies to pods."""
 
 
-def seed(images: Mapping[str, Path], snapshotter: str) -> Path:
-    """Where the seed with these images, ref to archive, lies once made."""
+def cache_path(images: Mapping[str, Path], snapshotter: str) -> Path:
+    """Return the cache entry of these images, ref to archive."""
     parts = [
         UNPACKED,
         snapshotter,
@@ -36,8 +36,8 @@ def seed(images: Mapping[str, Path], snapshotter: str) -> Path:
     return paths.cache() / "seeds" / hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-def keep(made: NodeHost, place: Path) -> None:
-    """Make a seed of a node's root; its containerd must be stopped."""
+def save(made: NodeHost, place: Path) -> None:
+    """Save a node's containerd root; its containerd must be stopped."""
     with _locked():
         if place.exists():
             return
@@ -52,12 +52,12 @@ def keep(made: NodeHost, place: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def plant(place: Path, host: NodeHost) -> None:
-    """Give a node that has not booted yet the seed's images."""
+def restore(place: Path, host: NodeHost) -> None:
+    """Link the cached images into a node that has not booted yet."""
     shutil.rmtree(host.images, ignore_errors=True)
     with _locked():
         if not place.exists():
-            raise ClusterError(f"The unpacked images in {place} were removed in this moment: start the cluster again.")
+            raise ClusterError(f"The unpacked images in {place} were removed at this moment: start the cluster again.")
         _link(place, host.images)
         os.utime(place)
     shutil.rmtree(host.directory / "loaded", ignore_errors=True)
@@ -69,7 +69,7 @@ def _locked() -> AbstractContextManager[None]:
 
 
 def _link(source: Path, target: Path) -> None:
-    """Copy a tree by hard links, or by content where it lies on another file system; databases by content always."""
+    """Copy a tree by hard links, or by content on another file system; databases always by content."""
     linked = subprocess.run(["cp", "-a", "--link", source, target], capture_output=True, text=True, check=False)
     if linked.returncode:
         shutil.rmtree(target, ignore_errors=True)

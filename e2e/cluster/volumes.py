@@ -14,7 +14,7 @@ SIZE = "100Gi"
 
 
 def storage_class() -> dict[str, Any]:
-    """A class without provisioner: its volumes are made together with their claims."""
+    """Return a class without provisioner: its volumes are created together with their claims."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -25,7 +25,7 @@ def storage_class() -> dict[str, Any]:
 
 
 def volume(namespace: str, name: str, directory: Path) -> dict[str, Any]:
-    """The volume behind a claim, reserved for it."""
+    """Return the volume behind a claim, reserved for it."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -42,7 +42,7 @@ def volume(namespace: str, name: str, directory: Path) -> dict[str, Any]:
 
 
 def claim(namespace: str, name: str, *, storage_class: str = STORAGE_CLASS, bound_to: str = "") -> dict[str, Any]:
-    """A ReadWriteMany claim, for the volume `bound_to` where one is named."""
+    """Return a ReadWriteMany claim, for the volume `bound_to` where one is named."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteMany"],
         "resources": {"requests": {"storage": SIZE if bound_to else "1Gi"}},

@@ -43,9 +43,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2, metavar="N", help="workers, one a node (default 2)")
     parser.add_argument("--epochs", type=int, default=12, metavar="N", help="epochs of 100 steps (default 12)")
     parser.add_argument("--no-kill", action="store_true", help="let every worker live")
-    parser.add_argument(
-        "--provider", choices=("embedded", "kind", "existing"), default="embedded", help="which kind of cluster"
-    )
+    parser.add_argument("--provider", choices=providers.PROVIDERS, default="embedded", help="which kind of cluster")
     for image in ("operator", "trainer"):
         parser.add_argument(
             f"--{image}-image",
@@ -98,7 +96,7 @@ class Demo:
         chosen = self._chosen
         self._report()
         PICTURE.unlink(missing_ok=True)
-        providers.demand(chosen.provider)
+        providers.require(chosen.provider)
         images = self._images()
         bringing_up = time.monotonic()
         nodes = max(2, chosen.workers)
@@ -123,7 +121,7 @@ class Demo:
             images = named(chosen.operator_image, chosen.trainer_image)
             binaries.ensure(*providers.PROGRAMS[chosen.provider], "helm")
             return images
-        return parallel_build.images_and(*providers.PROGRAMS[chosen.provider], "helm")
+        return parallel_build.build_images_beside(*providers.PROGRAMS[chosen.provider], "helm")
 
     def close(self) -> None:
         """Write the figures so far; take the cluster down where that was asked for."""

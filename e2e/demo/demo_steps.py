@@ -10,7 +10,7 @@ from typing import Any
 from e2e import chart
 from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import Cluster
-from e2e.cluster.progress import phase, tell
+from e2e.cluster.progress import phase, print_line
 from e2e.demo import loss_plot
 from e2e.demo.progress_view import ProgressView
 from e2e.failure import Failure
@@ -64,7 +64,9 @@ def prepare_existing_cluster(cluster: Cluster, api: Api, operator: str) -> None:
         prepare(cluster, api, operator)
         return
     check_release(release)
-    tell(f"The operator of release {chart.RELEASE} in namespace {chart.NAMESPACE} is used as it is, not {operator}.")
+    print_line(
+        f"The operator of release {chart.RELEASE} in namespace {chart.NAMESPACE} is used as it is, not {operator}."
+    )
     with phase("shared volume for the checkpoints"):
         reset_namespace(cluster, api)
 

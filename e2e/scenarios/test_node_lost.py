@@ -28,12 +28,12 @@ def test_a_pod_is_lost_with_its_node_and_replaced_on_another(
     name, node = lost["metadata"]["name"], lost["spec"]["nodeName"]
 
     cut = time.monotonic()
-    cluster.cut_node(node)
+    cluster.disconnect_node(node)
     try:
         status = job.wait("Running again", recovered, LOSS_SECONDS + 45)
         seconds = time.monotonic() - cut
     finally:
-        cluster.mend_node(node)
+        cluster.reconnect_node(node)
         wait_until(lambda: ready(job_namespace, node), 60, f"{node} back")
     record_property("running_again_seconds", round(seconds, 2))
 

@@ -1,4 +1,4 @@
-"""A log of clicks in Criteo's format, made up."""
+"""A synthetic log of clicks in Criteo's format."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ LINES = 2000
 
 
 def write_log(path: Path) -> None:
-    """Lines as Criteo's: half of them clicked, which the first kind tells; every seventh field is missing."""
+    """Write lines like Criteo's: half of them clicked, as the first category tells; every seventh field is missing."""
     rng = np.random.default_rng(0)
     with path.open("w", encoding="ascii") as file:
         for line in range(LINES):

@@ -23,11 +23,11 @@ class ObjectStore:
 
 @contextmanager
 def object_store(*buckets: str) -> Iterator[ObjectStore]:
-    """A store with empty buckets. It ends with this process, however that dies."""
+    """Start a store with empty buckets. It ends with this process, however that dies."""
     program = binaries.path("fake-gcs-server")
     with ExitStack() as stack:
         host = Machine("gcs", Path(tempfile.mkdtemp(prefix="dtj-gcs-", dir="/tmp")))
-        stack.callback(machine.end, machine.plain(host))
+        stack.callback(machine.end, machine.start_plain(host))
         for bucket in buckets:
             (host.directory / "buckets" / bucket).mkdir(parents=True)
         port = free_port()

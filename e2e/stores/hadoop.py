@@ -1,6 +1,6 @@
 """Hadoop's jars, fetched by Maven and cached.
 
-After a change of pom.xml, `python -m e2e.stores.hadoop` pins them anew.
+After a change of pom.xml, `python -m e2e.stores.hadoop` pins them again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POM = Path(__file__).with_name("hadoop") / "pom.xml"
 PINS = POM.with_name("jars.sha256")
 """As `sha256sum` writes and checks it."""
 JAVA = range(17, 22)
-"""Versions that Hadoop 3.4 runs on; Java 24 took away what its user names rest on (JEP 486)."""
+"""Versions that Hadoop 3.4 runs on; Java 24 removed the API that its user names need (JEP 486)."""
 DEBIAN_PACKAGE = {"java": f"openjdk-{JAVA.start}-jre-headless", "mvn": "maven"}
 
 
@@ -33,7 +33,7 @@ class Hadoop:
 
 
 def ensure() -> Hadoop:
-    """Hadoop, fetched now where it is missing.
+    """Return Hadoop, fetched now where it is missing.
 
     Raises ClusterError where there is no Java, Maven fails, or a jar is not the pinned one.
     """
@@ -43,7 +43,7 @@ def ensure() -> Hadoop:
     if not home.exists():
         with locks.held(home.with_suffix(".lock"), "another run to fetch Hadoop"):
             if not home.exists():
-                paths.demand_space({home: 0.2}, "Fetching Hadoop")
+                paths.require_space({home: 0.2}, "Fetching Hadoop")
                 fresh = home.with_suffix(".new")
                 fetch(fresh)
                 check(fresh, PINS.read_text())
@@ -52,7 +52,7 @@ def ensure() -> Hadoop:
 
 
 def fetch(target: Path) -> None:
-    """Every jar of pom.xml's closure into an empty directory."""
+    """Fetch every jar of pom.xml's dependencies into an empty directory."""
     shutil.rmtree(target, ignore_errors=True)
     maven = _program("mvn")
     with phase("fetch Hadoop's jars"):
@@ -70,7 +70,7 @@ def fetch(target: Path) -> None:
 
 
 def check(jars: Path, pins: str) -> None:
-    """ClusterError unless the directory holds the pinned jars and nothing else."""
+    """Raise ClusterError unless the directory holds the pinned jars and nothing else."""
     found, wanted = set(listing(jars).splitlines()), set(pins.splitlines())
     if found != wanted:
         name = min(found ^ wanted).split()[-1]
@@ -78,13 +78,13 @@ def check(jars: Path, pins: str) -> None:
 
 
 def listing(jars: Path) -> str:
-    """One line for each jar: its SHA-256 and its name."""
+    """Return one line for each jar: its SHA-256 and its name."""
     files = sorted(jars.iterdir())
     return "".join(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
 def _java() -> Path:
-    """The machine's own where Hadoop runs with it, else Debian's."""
+    """Return the machine's own Java where Hadoop runs with it, else Debian's."""
     for attempt in ("look", "look again"):
         for java in (shutil.which("java"), *sorted(map(str, Path("/usr/lib/jvm").glob("java-*-openjdk-*/bin/java")))):
             if java and Path(java).exists() and _version(java) in JAVA:
@@ -102,7 +102,7 @@ def _version(java: str) -> int:
 
 
 def version(said: str) -> int:
-    """The Java that `java -version` reports; 0 where it cannot be read."""
+    """Return the version that `java -version` reports; 0 where it cannot be parsed."""
     match = re.search(r'version "(\d+)', said)
     return int(match[1]) if match else 0
 
@@ -119,7 +119,7 @@ def _program(name: str) -> Path:
 
 
 def main() -> None:
-    """Fetch what pom.xml asks for now, and write it down as pinned."""
+    """Fetch what pom.xml asks for, and pin it."""
     target = paths.cache() / "hadoop" / "unpinned"
     fetch(target)
     PINS.write_text(listing(target))

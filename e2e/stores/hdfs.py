@@ -42,8 +42,9 @@ PROBE = "import sys, urllib.request as u; print(u.urlopen(sys.argv[1], timeout=5
 
 @dataclass(frozen=True)
 class Hdfs:
-    """Where a file system is: `http` is the NameNode's port for WebHDFS, `enter` the command that runs another one
-    in the network of its servers.
+    """The address of a file system.
+
+    `http` is the NameNode's port for WebHDFS; `enter` is a command that runs another one in its servers' network.
     """
 
     address: str
@@ -56,23 +57,23 @@ class Hdfs:
 
 
 def on_loopback() -> Hdfs:
-    """At a free port."""
+    """Return an HDFS on loopback, at a free port."""
     return Hdfs("127.0.0.1", free_port())
 
 
 def beside(cluster: str) -> Hdfs:
-    """At the address that an embedded cluster's API server has for pods, and WebHDFS's usual port."""
+    """Return an HDFS at the address of an embedded cluster's control plane, at WebHDFS' usual port."""
     inside = f"--net={network.NAMED / network.control_namespace(cluster)}"
     return Hdfs(network.CONTROL_ADDRESS, WEBHDFS_PORT, ("nsenter", inside))
 
 
 @contextmanager
 def hdfs(place: Hdfs) -> Iterator[Hdfs]:
-    """A new and empty HDFS there. It ends with this process, however that dies."""
+    """Start a new and empty HDFS there. It ends with this process, however that dies."""
     programs = hadoop.ensure()
     with ExitStack() as stack:
         host = Machine("hdfs", Path(tempfile.mkdtemp(prefix="dtj-hdfs-", dir="/tmp")))
-        stack.callback(machine.end, machine.plain(host))
+        stack.callback(machine.end, machine.start_plain(host))
         _configure(host.directory, place)
         _format(programs, host.directory)
         host.start("namenode", *place.enter, *_command(programs, host.directory, "namenode.NameNode"))
@@ -128,12 +129,12 @@ def _write(file: Path, properties: Mapping[str, str]) -> None:
 
 
 def _wait_ready(host: Machine, place: Hdfs) -> None:
-    """Until the NameNode knows its DataNode and has left safe mode."""
+    """Wait until the NameNode knows its DataNode and has left safe mode."""
     question = f"http://{place.address}:{place.http}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
     ask = [*place.enter, sys.executable, "-I", "-S", "-c", PROBE, question]
 
     def ready() -> bool:
-        host.demand_running()
+        host.require_running()
         answer = subprocess.run(ask, capture_output=True, check=False)
         if answer.returncode:
             return False
@@ -142,5 +143,5 @@ def _wait_ready(host: Machine, place: Hdfs) -> None:
 
     log = host.log("datanode")
     wait_until(
-        ready, READY_LIMIT, lambda: f"HDFS is not ready after {READY_LIMIT:.0f} s: {machine.last_words(log)}", 0.1
+        ready, READY_LIMIT, lambda: f"HDFS is not ready after {READY_LIMIT:.0f} s: {machine.last_log_line(log)}", 0.1
     )

@@ -1,4 +1,4 @@
-"""When a store that was started on loopback answers."""
+"""Waits until a store that was started on loopback answers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ READY_LIMIT = 30.0
 
 
 def wait_healthy(host: Machine, program: str, page: str, name: str) -> None:
-    """Until `page` (host, port and path) answers; raises with the program's last words if it ends or takes too long."""
+    """Wait until `page` (host, port and path) answers; raises with the last log line if the program ends or is late."""
 
     def ready() -> bool:
-        host.demand_running()
+        host.require_running()
         try:
             with urllib.request.urlopen(f"http://{page}", timeout=5):
                 return True
@@ -23,4 +23,4 @@ def wait_healthy(host: Machine, program: str, page: str, name: str) -> None:
             return False
 
     log = host.log(program)
-    wait_until(ready, READY_LIMIT, lambda: f"{name} is not ready: {machine.last_words(log)}")
+    wait_until(ready, READY_LIMIT, lambda: f"{name} is not ready: {machine.last_log_line(log)}")

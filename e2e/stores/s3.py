@@ -1,6 +1,6 @@
 """An object store on loopback that speaks S3: versitygw over a directory, from its Go module.
 
-Small imitations were weighed: gofakes3 refuses uploads in chunks, which is how Amazon's own driver sends them.
+gofakes3, which is smaller, refuses uploads in chunks, which is how Amazon's own driver sends them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class S3:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What leads Amazon's drivers here, as in a pod."""
+        """Return the environment that configures Amazon's drivers for this store, as in a pod."""
         return {
             "AWS_ACCESS_KEY_ID": ACCESS,
             "AWS_SECRET_ACCESS_KEY": SECRET,
@@ -37,7 +37,7 @@ class S3:
 
     @property
     def options(self) -> Mapping[str, str]:
-        """The same for pyarrow.fs.S3FileSystem."""
+        """Return the same for pyarrow.fs.S3FileSystem."""
         return {
             "access_key": ACCESS,
             "secret_key": SECRET,
@@ -49,11 +49,11 @@ class S3:
 
 @contextmanager
 def s3(*buckets: str) -> Iterator[S3]:
-    """A store with empty buckets. It ends with this process, however that dies."""
+    """Start a store with empty buckets. It ends with this process, however that dies."""
     program = binaries.path("versitygw")
     with ExitStack() as stack:
         host = Machine("s3", Path(tempfile.mkdtemp(prefix="dtj-s3-", dir="/tmp")))
-        stack.callback(machine.end, machine.plain(host))
+        stack.callback(machine.end, machine.start_plain(host))
         attributes = host.directory / "attributes"  # not every file system can hold them beside the files
         attributes.mkdir()
         for bucket in buckets:

@@ -22,12 +22,12 @@ def test_images_are_built_beside_the_programs(monkeypatch: pytest.MonkeyPatch):
     said: list[str] = []
 
     @contextmanager
-    def building(*names: str) -> Iterator[None]:
+    def building_programs(*names: str) -> Iterator[None]:
         said.append(f"begin {' '.join(names)}")
         yield
         said.append("end")
 
-    monkeypatch.setattr(parallel_build, "building", building)
+    monkeypatch.setattr(parallel_build, "building_programs", building_programs)
     monkeypatch.setattr(images, "built", lambda: said.append("images"))
     monkeypatch.setattr(command, "binaries", SimpleNamespace(ensure=lambda *names: said.append(f"have {names[0]}")))
     assert command.main(["build", "--images", "etcd"]) == 0

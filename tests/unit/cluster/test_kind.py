@@ -103,7 +103,7 @@ def test_docker_and_kind_are_looked_for_before_anything_is_built(
     main, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(parallel_build, "images_and", lambda *_: pytest.fail("images are built"))
+    monkeypatch.setattr(parallel_build, "build_images_beside", lambda *_: pytest.fail("images are built"))
     assert main() == 1
     assert "needs docker, which is not on PATH" in " ".join(capsys.readouterr().err.split())
 
@@ -111,10 +111,10 @@ def test_docker_and_kind_are_looked_for_before_anything_is_built(
 def test_of_the_programs_kind_needs_kubectl_alone(home: Path, monkeypatch: pytest.MonkeyPatch):
     built: list[str] = []
 
-    def images_and(*names: str) -> Images:
+    def build_images_beside(*names: str) -> Images:
         built.extend(names)
         return Images("o:1", "t:1")
 
-    monkeypatch.setattr(parallel_build, "images_and", images_and)
+    monkeypatch.setattr(parallel_build, "build_images_beside", build_images_beside)
     assert command.main(["up", "--provider", "kind", "--images"]) == 0
     assert built == ["kubectl"]

@@ -24,7 +24,7 @@ def short():
 @pytest.fixture
 def computer(short):
     host = Machine("m", short / "m")
-    init = machine.plain(host)
+    init = machine.start_plain(host)
     yield host
     assert init.stdin is not None
     init.stdin.close()
@@ -50,13 +50,13 @@ def test_a_process_that_ended_is_told_with_its_last_words(computer):
     computer.start("short", "sh", "-c", "echo the reason; exit 3")
     _until(lambda: computer.status() == {"short": 3})
     with pytest.raises(ClusterError, match="short of m ended with 3: the reason"):
-        computer.demand_running()
+        computer.require_running()
 
 
 def test_a_program_that_is_missing_ends_with_a_sentence(computer):
     computer.start("none", "/no/such/program")
     _until(lambda: computer.status() == {"none": 127})
-    assert "/no/such/program" in machine.last_words(computer.log("none"))
+    assert "/no/such/program" in machine.last_log_line(computer.log("none"))
 
 
 def test_a_command_gives_its_output_or_its_error(computer):
@@ -69,7 +69,7 @@ def test_what_runs_makes_files_that_others_may_read_whatever_umask_the_caller_ha
     host = Machine("m", short / "m")
     before = os.umask(0o077)
     try:
-        init = machine.plain(host)
+        init = machine.start_plain(host)
     finally:
         os.umask(before)
     host.run("mkdir", host.directory / "upper")
@@ -85,7 +85,7 @@ def test_an_unknown_order_is_refused_and_init_lives_on(computer):
 
 def test_killing_init_kills_its_processes(short):
     host = Machine("m", short)
-    init = machine.plain(host)
+    init = machine.start_plain(host)
     host.start("sleep", "sleep", "600")
     (child,) = _children(host)
     os.kill(init.pid, signal.SIGKILL)

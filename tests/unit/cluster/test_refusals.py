@@ -15,9 +15,9 @@ from e2e.demo import __main__ as demo
 
 def test_without_root_the_embedded_cluster_says_so(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "needs root" in prerequisites.unfit()
+    assert "needs root" in prerequisites.unsupported_reason()
     with pytest.raises(ClusterError, match="run it with sudo, or use --provider kind"):
-        prerequisites.demand()
+        prerequisites.require()
 
 
 def test_each_missing_tool_is_named_with_its_package():
@@ -28,11 +28,11 @@ def test_each_missing_tool_is_named_with_its_package():
 def test_a_full_disk_is_refused_with_path_needed_and_free(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2**29))
     with pytest.raises(ClusterError, match=f"Building needs 3.0 GiB under {tmp_path} but 0.5 GiB are free"):
-        paths.demand_space({tmp_path / "a" / "b": 1.0, tmp_path / "c": 2.0}, "Building")
+        paths.require_space({tmp_path / "a" / "b": 1.0, tmp_path / "c": 2.0}, "Building")
 
 
 def test_enough_space_is_enough(tmp_path):
-    paths.demand_space({tmp_path: 0.000001}, "Building")
+    paths.require_space({tmp_path: 0.000001}, "Building")
 
 
 def test_a_relative_place_is_meant_from_where_the_command_was_called(tmp_path, monkeypatch):
@@ -66,7 +66,7 @@ def test_a_port_that_there_is_not_is_refused_by_number(capsys):
 @pytest.mark.parametrize("begin", [
     lambda place: locks.held(place / "a.lock", "nobody").__enter__(),
     image_builders._storage_driver,
-    lambda place: record.demand_own_root(),
+    lambda place: record.require_own_root(),
 ])  # fmt: skip
 def test_a_place_that_cannot_be_written_is_named(begin, monkeypatch):
     place = Path("/sys")  # where not even root makes a file
@@ -80,7 +80,7 @@ def test_results_that_cannot_be_written_are_refused_before_the_demo_begins(monke
     results = tmp_path / "file" / "results"
     monkeypatch.setattr(demo, "RESULTS", results)
     monkeypatch.setattr(demo, "REPORT", results / "demo.json")
-    monkeypatch.setattr(providers, "demand", lambda _: pytest.fail("the demo began"))
+    monkeypatch.setattr(providers, "require", lambda _: pytest.fail("the demo began"))
     assert demo.main([]) == 1
     said = " ".join(capsys.readouterr().err.split())
     assert f"{results} cannot be written (Not a directory): set DTJ_RESULTS" in said
@@ -109,7 +109,7 @@ def test_a_missing_kubeconfig_is_named(tmp_path):
 
 def test_the_command_says_the_sentence_and_fails(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("DTJ_STATE", str(tmp_path))
-    monkeypatch.setattr(prerequisites, "demand", lambda: prerequisites.Host(Path("/"), may_lower_oom_score=True))
+    monkeypatch.setattr(prerequisites, "require", lambda: prerequisites.Host(Path("/"), may_lower_oom_score=True))
     assert __main__.main(["--name", "none", "status"]) == 1
     assert "No cluster none runs on this machine" in capsys.readouterr().err
 
@@ -122,7 +122,7 @@ def test_down_of_a_cluster_that_never_was_is_fine(monkeypatch, tmp_path):
 
 def test_what_down_cannot_remove_is_named(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("DTJ_STATE", str(tmp_path))
-    monkeypatch.setattr(prerequisites, "unfit", lambda: None)
+    monkeypatch.setattr(prerequisites, "unsupported_reason", lambda: None)
     (tmp_path / "broken").touch()
     assert __main__.main(["down", "--name", "broken"]) == 1
     assert f"{tmp_path}/broken cannot be removed ({tmp_path}/broken: Not a directory)" in capsys.readouterr().err

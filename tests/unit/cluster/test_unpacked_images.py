@@ -27,9 +27,9 @@ def test_a_node_gives_its_images_to_the_next_through_a_cache_that_is_empty_at_fi
     (first.directory / "loaded").mkdir()
     (first.directory / "loaded" / "trainer").touch()
     second.directory.mkdir()
-    place = unpacked_images.seed({}, "overlayfs")
-    unpacked_images.keep(first, place)
-    unpacked_images.plant(place, second)
+    place = unpacked_images.cache_path({}, "overlayfs")
+    unpacked_images.save(first, place)
+    unpacked_images.restore(place, second)
     (second.images / "meta" / "index.db").write_text("changed")
     assert (second.images / "content" / "blob").read_text() == "layer"
     assert (first.images / "meta" / "index.db").read_text() == "index"

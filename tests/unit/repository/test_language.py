@@ -19,9 +19,6 @@ REPLACED = """
 """What each is called instead stands in docs/glossary.md or is the word of Kubernetes, client-go, Keras or Orbax."""
 WORDS = {form for word in REPLACED.split() for form in (word, word.title())}
 PENDING: dict[str, set[str]] = {
-    "e2e": {
-        "Child",
-    },
     "operator": {
         "Draft",
         "Ledger",
