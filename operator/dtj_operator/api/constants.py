@@ -1,4 +1,4 @@
-"""Group, kind, labels, ports and well-known names of the resource."""
+"""Group, kind, labels and ports of the resource, and every limit on what a user may write."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ PORT_NAME = "tf"
 DEFAULT_PORT = 2222
 DEFAULT_MAIN_CONTAINER = "tensorflow"
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+
+SECONDS_MAX = 2_147_483_647
+COUNT_MAX = 100_000
+NAME_MAX = 253
+TEXT_MAX = 1024
+PATTERN_MAX = 256
+ROLES_MAX = 4
+KEYS_MAX = 64
+CONTAINERS_MAX = 32
+ENVIRONMENT_MAX = 512
+LEVELS_MAX = 200
+"""Of lists and objects within each other: ten times what a pod has at its deepest, and less than pydantic's 255."""

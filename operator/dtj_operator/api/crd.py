@@ -7,14 +7,21 @@ from typing import Any
 import yaml
 
 from dtj_operator.api.cel_rules import PLACES
-from dtj_operator.api.constants import CATEGORIES, GROUP, KIND, PLURAL, SHORT_NAME, SINGULAR, VERSION
+from dtj_operator.api.constants import (
+    CATEGORIES,
+    GROUP,
+    KEYS_MAX,
+    KIND,
+    PLURAL,
+    ROLES_MAX,
+    SHORT_NAME,
+    SINGULAR,
+    VERSION,
+)
 from dtj_operator.api.pod_template_schema import pod_template
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
 from dtj_operator.api.structural_schema import Schema, structural
-
-ROLES_MAX = 4
-KEYS_MAX = 64
 
 COLUMNS = (
     ("State", "string", ".status.phase", 0, "The state in one word."),

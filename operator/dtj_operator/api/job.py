@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from dtj_operator.api.constants import MANAGED_BY
+from dtj_operator.api.constants import LEVELS_MAX, MANAGED_BY
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
+from dtj_operator.api.wire_model import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,6 @@ METADATA = (
     "deletionTimestamp",
 )
 """What is read of a job's metadata."""
-LEVELS_MAX = 200
-"""Of lists and objects within each other: ten times what a pod has at its deepest, and less than pydantic's 255."""
 CHANGEABLE: dict[str, Any] = {
     "suspend": True,
     "ttl_seconds_after_finished": True,
@@ -41,17 +40,6 @@ CHANGEABLE: dict[str, Any] = {
 """Fields that may change while a job runs, as pydantic's `exclude` takes them."""
 _NOTHING = JobSpec(replica_specs={})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """An RFC 3339 instant of the API; None for nothing and for what is no instant."""
-    if not text:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-Schema = dict[str, Any]
+from dtj_operator.api.constants import CONTAINERS_MAX, ENVIRONMENT_MAX
 
-CONTAINERS_MAX = 32
-ENVIRONMENT_MAX = 512
+Schema = dict[str, Any]
 
 POD_SPEC_FIELDS = (
     "activeDeadlineSeconds",

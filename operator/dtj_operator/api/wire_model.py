@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from datetime import UTC, datetime
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, PlainSerializer
 from pydantic.alias_generators import to_camel
 
 
@@ -16,3 +19,35 @@ class WireModel(BaseModel):
         extra="ignore",
         use_enum_values=False,
     )
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """An RFC 3339 instant of the API; None for nothing and for what is no instant."""
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def whole_second(moment: datetime) -> datetime:
+    """The second that `moment` falls in, as metav1.Time keeps it."""
+    return moment.replace(microsecond=0)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+Second = Annotated[
+    datetime,
+    AfterValidator(_aware),
+    PlainSerializer(lambda t: t.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
+]
+Instant = Annotated[
+    datetime,
+    AfterValidator(_aware),
+    PlainSerializer(lambda t: t.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), return_type=str),
+]

@@ -7,7 +7,7 @@ from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.constants import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
-from dtj_operator.api.job import parse_time
+from dtj_operator.api.wire_model import parse_time
 from dtj_operator.reconcile.state.snapshot import TERMINAL, Container, Pod, Service, Terminated
 from dtj_operator.reconcile.state.trainer_messages import whole
 

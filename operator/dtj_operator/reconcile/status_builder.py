@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.status import JobStatus, Ledger
+from dtj_operator.api.persisted_state import Ledger
+from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.reconcile.state.plan import Plan, Urgency
 from dtj_operator.reconcile.state.replicas import write_indexes, write_records

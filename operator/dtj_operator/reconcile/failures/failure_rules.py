@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dtj_operator.api.enums import Role
-    from dtj_operator.api.spec import ExitCodes, FailureRule
+    from dtj_operator.api.failure_policy_spec import ExitCodes, FailureRule
     from dtj_operator.reconcile.failures.failure import Failure
 
 

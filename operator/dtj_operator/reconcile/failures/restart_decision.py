@@ -18,8 +18,8 @@ from dtj_operator.reconcile.failures.termination import succeeded
 from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
-    from dtj_operator.api.spec import FailureRule
-    from dtj_operator.api.status import Root
+    from dtj_operator.api.failure_policy_spec import FailureRule
+    from dtj_operator.api.persisted_state import Root
     from dtj_operator.reconcile.state.scope import Draft
 
 FREE_IN_A_ROW = 10

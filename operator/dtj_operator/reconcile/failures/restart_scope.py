@@ -18,7 +18,7 @@ from dtj_operator.api.enums import (
 
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
-    from dtj_operator.api.spec import FailureRule
+    from dtj_operator.api.failure_policy_spec import FailureRule
     from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import Draft
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.status import LastIncident, Root
+from dtj_operator.api.persisted_state import Root
+from dtj_operator.api.status import LastIncident
 from dtj_operator.reconcile.failures.causes import Standing, cause_of, rank_of, standing_of
 from dtj_operator.reconcile.failures.failure_rules import matching_rule
 from dtj_operator.reconcile.failures.restart_decision import RestartDecision, free_restarts_in_a_row, highest_step

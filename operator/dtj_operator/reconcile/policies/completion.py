@@ -16,7 +16,8 @@ from dtj_operator.api.enums import (
     StrategyType,
     SuccessType,
 )
-from dtj_operator.api.status import Progress, whole_second
+from dtj_operator.api.status import Progress
+from dtj_operator.api.wire_model import whole_second
 from dtj_operator.reconcile.failures.termination import ended
 from dtj_operator.reconcile.state.plan import Verdict
 from dtj_operator.reconcile.state.replicas import Replica, success_replica

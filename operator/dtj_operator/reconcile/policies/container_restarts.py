@@ -17,7 +17,7 @@ from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.policies.running import IN_PLACE
 
 if TYPE_CHECKING:
-    from dtj_operator.api.status import Root
+    from dtj_operator.api.persisted_state import Root
     from dtj_operator.reconcile.failures.restart_decision import RestartDecision
     from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.replicas import Replica

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import EventReason, RestartPolicy, Role
-from dtj_operator.api.status import EvaluatorRestart
+from dtj_operator.api.persisted_state import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failure
 from dtj_operator.reconcile.failures.restart_backoff import delay

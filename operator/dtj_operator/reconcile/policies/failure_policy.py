@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy, Role
-from dtj_operator.api.status import OpenIncident
+from dtj_operator.api.persisted_state import OpenIncident
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import Failure, find_failure
 from dtj_operator.reconcile.failures.restart_decision import (

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import RestartPolicy, Role
-from dtj_operator.api.status import whole_second
+from dtj_operator.api.wire_model import whole_second
 from dtj_operator.reconcile.failures.termination import succeeded
 from dtj_operator.reconcile.state.replicas import ReplicaRecord
 

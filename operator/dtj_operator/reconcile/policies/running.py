@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import TRAINING_ROLES, Cause, ConditionType, EventReason, Reason, RestartPolicy, Role
-from dtj_operator.api.status import whole_second
+from dtj_operator.api.wire_model import whole_second
 from dtj_operator.reconcile.failures.pod_problems import find_pod_problem, find_side_problem
 from dtj_operator.reconcile.failures.termination import ended
 from dtj_operator.reconcile.state.blocked_writes import unanswered, untried

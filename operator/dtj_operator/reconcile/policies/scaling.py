@@ -17,7 +17,8 @@ from dtj_operator.api.enums import (
     Role,
     StrategyType,
 )
-from dtj_operator.api.status import LastIncident, OpenIncident, Root
+from dtj_operator.api.persisted_state import OpenIncident, Root
+from dtj_operator.api.status import LastIncident
 from dtj_operator.reconcile.policies.created import warn_of_growth
 from dtj_operator.reconcile.state.replicas import ReplicaRecord, success_replica
 

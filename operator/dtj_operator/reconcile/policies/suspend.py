@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
-from dtj_operator.api.status import whole_second
+from dtj_operator.api.wire_model import whole_second
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.policies.created import accept_new_spec
 from dtj_operator.reconcile.policies.validation import validate_while_suspended

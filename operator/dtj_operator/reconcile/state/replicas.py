@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import Role
-from dtj_operator.api.status import SlotGroup
+from dtj_operator.api.persisted_state import SlotGroup
 from dtj_operator.reconcile.state.index_ranges import format_ranges, parse_ranges
 
 if TYPE_CHECKING:

@@ -17,12 +17,8 @@ from dtj_operator.api.enums import (
     StrategyType,
 )
 from dtj_operator.api.job import spec_hash
-from dtj_operator.api.status import (
-    Condition,
-    ReplicaStatus,
-    StrategyChoice,
-    whole_second,
-)
+from dtj_operator.api.status import Condition, ReplicaStatus, StrategyChoice
+from dtj_operator.api.wire_model import whole_second
 from dtj_operator.builders.metadata import pod_name
 from dtj_operator.builders.pod import main_container_name
 from dtj_operator.builders.strategy_choice import choose_strategy
@@ -35,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.api.enums import EventReason
-    from dtj_operator.api.status import OpenIncident
+    from dtj_operator.api.persisted_state import OpenIncident
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
 NODE_NOT_READY = "NodeNotReady"
