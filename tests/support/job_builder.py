@@ -435,7 +435,7 @@ def recovered(world: JobBuilder) -> JobBuilder:
     """Let the incident run its course: waits end, new pods become Ready."""
     for _ in range(3):
         world.reap().settle().each(ready()).settle()
-        check = world.decide().plan.next_check
+        check = world.decide().plan.requeue_at
         if not world.holds("Restarting") or check is None:
             return world
         world.later((check - world.now).total_seconds())

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.controller.plan_executor import Stale
 from dtj_operator.kube.errors import KubeError, Refused, Retry
 from dtj_operator.reconcile.decide import decide
-from dtj_operator.reconcile.state.plan import CreatePod, CreateService, Urgency
+from dtj_operator.reconcile.state.plan import CreatePod, CreateService, StatusWrite
 from dtj_operator.reconcile.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -128,10 +128,10 @@ class Reconciler:
         if plan.status is None:
             return False
         # Ordered before anything can go wrong: a deadline does not wait for the end of a backoff.
-        ordered = self._look_again(key, plan.next_check, node_check)
+        ordered = self._look_again(key, plan.requeue_at, node_check)
         wrote = False
         if plan.status is not job.status:
-            if plan.urgency is Urgency.SOON and not plan.actions and not plan.events:
+            if plan.write is StatusWrite.DELAYED and not plan.actions and not plan.events:
                 remaining = self._hold(key)
                 if remaining > 0:
                     self._queue.add_after(key, remaining)
@@ -162,7 +162,7 @@ class Reconciler:
             blocked_writes=self._ledger.of(key, job.uid),
             nodes=nodes,
             progress=self._progress(key, job.uid),
-            made=self._executor.made(key, job.uid),
+            created_attempts=self._executor.made(key, job.uid),
         )
         plan = decide(snapshot, now)
         if snapshot.blocked_writes:

@@ -23,8 +23,8 @@ from dtj_operator.reconcile.policies.scaling import scale
 from dtj_operator.reconcile.policies.suspend import start, suspend
 from dtj_operator.reconcile.policies.validation import validate
 from dtj_operator.reconcile.state.plan import Plan, Verdict
-from dtj_operator.reconcile.state.scope import Draft
-from dtj_operator.reconcile.status_builder import plan_of
+from dtj_operator.reconcile.state.scope import ReconcileScope
+from dtj_operator.reconcile.status_builder import build_status, status_write
 from dtj_operator.reconcile.status_summary import summarize_status
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dtj_operator.api.job import Job
     from dtj_operator.reconcile.state.snapshot import Snapshot
 
-    Policy = Callable[[Draft], Verdict | None]
+    Policy = Callable[[ReconcileScope], Verdict | None]
 
 POLICIES: tuple[Policy, ...] = (
     reject_unreadable_spec,
@@ -64,14 +64,15 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     status is the job's own (the same object) and that has no actions means: nothing to do.
     """
     if managed_elsewhere(snapshot.job):
-        return Plan(status=None)
-    draft = Draft(snapshot, now)
+        return Plan.nothing()
+    scope = ReconcileScope(snapshot, now)
     for policy in POLICIES:
-        if policy(draft) is Verdict.SETTLED:
+        if policy(scope) is Verdict.SETTLED:
             break
-    clean_up(draft)
-    summarize_status(draft)
-    return plan_of(draft)
+    clean_up(scope)
+    summarize_status(scope)
+    status = build_status(scope)
+    return scope.plan.build(status, status_write(status, scope.before))
 
 
 def managed_elsewhere(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""The way out of a pass: from the draft to the plan.
+"""The way out of a pass: from the scope to the plan.
 
 A status that equals the job's own is returned as that very object, so that nobody compares it again.
 """
@@ -10,64 +10,65 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.persisted_state import Ledger
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.metadata import worker_selector
-from dtj_operator.reconcile.state.plan import Plan, Urgency
+from dtj_operator.reconcile.state.plan import StatusWrite
 from dtj_operator.reconcile.state.replicas import write_indexes, write_records
 
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def plan_of(draft: Draft) -> Plan:
-    """The status to persist, then the actions and events in their order."""
-    status = _status_of(draft)
-    before = draft.before
-    if status == before:
-        return Plan(before, tuple(draft.actions), tuple(draft.events), Urgency.SOON, draft.next_check)
-    urgency = Urgency.SOON if _hard(status) == _hard(before) else Urgency.NOW
-    return Plan(status, tuple(draft.actions), tuple(draft.events), urgency, draft.next_check)
+def build_status(scope: ReconcileScope) -> JobStatus:
+    """Return the status to persist: the job's own status object where nothing has changed."""
+    status = _status_of(scope)
+    return scope.before if status == scope.before else status
 
 
-def _status_of(draft: Draft) -> JobStatus:
-    slots = draft.before.ledger.slots
-    if draft.records != draft.records_before:
-        slots = write_records(draft.records)
+def status_write(status: JobStatus, before: JobStatus) -> StatusWrite:
+    """Return how long the write of a status may wait: what changes nothing but counts may wait for company."""
+    return StatusWrite.DELAYED if status is before or _hard(status) == _hard(before) else StatusWrite.NOW
+
+
+def _status_of(scope: ReconcileScope) -> JobStatus:
+    slots = scope.before.ledger.slots
+    if scope.records != scope.records_before:
+        slots = write_records(scope.records)
     completed: dict[Role, list[int]] = {}
-    for replica in sorted(draft.completed):
+    for replica in sorted(scope.completed):
         completed.setdefault(replica.role, []).append(replica.index)
     container_restarts: dict[Role, dict[int, int]] = {}
-    for replica, count in sorted(draft.container_restarts.items()):
+    for replica, count in sorted(scope.container_restarts.items()):
         container_restarts.setdefault(replica.role, {})[replica.index] = count
-    incident = draft.incident
+    incident = scope.incident
     if incident is not None:
-        incident = incident.model_copy(update={"failed": write_indexes(draft.failed)})
+        incident = incident.model_copy(update={"failed": write_indexes(scope.failed)})
     ledger = Ledger.model_construct(
         slots=slots,
         incident=incident,
         in_place=container_restarts,
-        evaluators=tuple(draft.evaluators[i] for i in sorted(draft.evaluators)),
-        first_pod_time=draft.first_pod_time,
-        first_running_time=draft.first_running_time,
-        started=draft.started,
+        evaluators=tuple(scope.evaluators[i] for i in sorted(scope.evaluators)),
+        first_pod_time=scope.first_pod_time,
+        first_running_time=scope.first_running_time,
+        started=scope.started,
     )
     return JobStatus.model_construct(
-        observed_generation=draft.job.generation,
-        phase=draft.phase,
-        message=draft.message,
-        workers=draft.workers,
-        conditions=draft.conditions(),
-        strategy=draft.strategy,
-        spec_hash=draft.spec_hash,
-        start_time=draft.start_time,
-        completion_time=draft.completion_time,
-        replica_statuses=draft.replica_statuses,
-        attempt=draft.attempt,
-        restarts=draft.restarts,
-        backoff=draft.backoff,
-        last_incident=draft.last_incident,
+        observed_generation=scope.job.generation,
+        phase=scope.phase,
+        message=scope.message,
+        workers=scope.workers,
+        conditions=scope.conditions.in_order(),
+        strategy=scope.strategy,
+        spec_hash=scope.spec_hash,
+        start_time=scope.start_time,
+        completion_time=scope.completion_time,
+        replica_statuses=scope.replica_statuses,
+        attempt=scope.attempt,
+        restarts=scope.restarts,
+        backoff=scope.backoff,
+        last_incident=scope.last_incident,
         completed={role: tuple(indexes) for role, indexes in completed.items()},
-        selector=worker_selector(draft.job),
-        progress=draft.progress,
+        selector=worker_selector(scope.job),
+        progress=scope.progress,
         ledger=ledger,
     )
 

@@ -170,7 +170,7 @@ def until(world: JobBuilder, reached: Callable[[], bool]) -> float:
     for _ in range(20):
         if reached():
             return (world.now - began).total_seconds()
-        check = world.decide().plan.next_check
+        check = world.decide().plan.requeue_at
         assert check is not None, f"nothing is due: {world.status.message}"
         world.now = check
     raise AssertionError(f"never: {world.status.message}")
@@ -181,7 +181,7 @@ def seconds_to_end(begin: Callable[[JobBuilder], JobBuilder]) -> Look:
 
     def look(world: JobBuilder) -> tuple[float, str] | None:
         begin(world)
-        if world.decide().plan.next_check is None:
+        if world.decide().plan.requeue_at is None:
             return None
         return until(world, lambda: world.settle().status.finished), str(failed_reason(world))
 
@@ -190,7 +190,7 @@ def seconds_to_end(begin: Callable[[JobBuilder], JobBuilder]) -> Look:
 
 def seconds_to_removal(world: JobBuilder) -> float | None:
     world.running().pod("worker", 0, done()).settle().reap().settle()
-    if world.decide().plan.next_check is None:
+    if world.decide().plan.requeue_at is None:
         return None
     return until(world, lambda: world.settle().job_deleted)
 

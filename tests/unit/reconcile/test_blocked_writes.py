@@ -52,7 +52,7 @@ def test_a_second_refusal_makes_the_plan_wait_twice_as_long():
     world.vanish("worker", 1).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
     world.later(5).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-1")
     assert world.later(5).act().creates == []
-    assert world.decide().plan.next_check == world.now + timedelta(seconds=5)
+    assert world.decide().plan.requeue_at == world.now + timedelta(seconds=5)
     assert world.later(5).act().creates == ["train-worker-1"]
 
 

@@ -34,8 +34,8 @@ def test_without_the_right_to_read_nodes_a_node_is_lost_by_its_pods_not_ready_co
     world = job(worker=2).spec(failurePolicy={"nodeLossSeconds": 30}).running().pod("worker", 1, node_not_ready())
     waiting = world.act()
     assert waiting.creates == []
-    assert waiting.plan.next_check is not None
-    assert (waiting.plan.next_check - world.now).total_seconds() == 30
+    assert waiting.plan.requeue_at is not None
+    assert (waiting.plan.requeue_at - world.now).total_seconds() == 30
     outcome = world.later(30).act()
     assert outcome.status.restarts.by_cause == {"NodeLost": 1}
     assert outcome.status.restarts.charged == 0

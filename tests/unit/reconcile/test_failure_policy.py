@@ -47,7 +47,7 @@ def test_a_failure_waits_for_the_backoff_and_is_charged():
     assert world.status.restarts.total == 0
     assert world.holds("Restarting")
     assert not world.holds("Running")
-    assert world.decide().plan.next_check == world.now.replace(second=1)
+    assert world.decide().plan.requeue_at == world.now.replace(second=1)
     outcome = world.later(1).act()
     assert outcome.creates == outcome.deletes == ["train-worker-1"]
     assert outcome.status.attempt == 1
@@ -214,7 +214,7 @@ def test_delays_between_recreations_grow_and_reset_after_stable_running():
         return waited
 
     assert [delay() for _ in range(4)] == [1, 2, 4, 5]
-    assert world.decide().plan.next_check is not None
+    assert world.decide().plan.requeue_at is not None
     world.later(600).settle()
     assert world.status.backoff.consecutive == 0
     assert delay() == 1

@@ -201,8 +201,8 @@ class AnyWorld(RuleBasedStateMachine):
             name = f"train-{role}-{index}"
             assert name not in self.world.pods or name in deleted, "two pods in one slot"
             assert index not in plan.status.completed.get(Role(role), ()), "a completed replica runs again"
-        if plan.next_check is not None:
-            assert plan.next_check > self.world.now, "a hot loop"
+        if plan.requeue_at is not None:
+            assert plan.requeue_at > self.world.now, "a hot loop"
         true = {c.type for c in plan.status.conditions if c.holds}
         assert len(true & {"Succeeded", "Failed", "Suspended"}) <= 1
         if true & {"Succeeded", "Failed"}:

@@ -9,7 +9,7 @@ import pytest
 
 from dtj_operator.kube import serializer
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason
-from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeleteService, Urgency
+from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeleteService, StatusWrite
 from tests.support.job_builder import (
     NOW,
     attempts,
@@ -65,7 +65,7 @@ def test_until_all_pods_exist_status_is_written_once():
     outcome = world.act()
     assert world.writes == 1
     assert len(outcome.plan.events) == 1
-    assert world.act().plan.urgency is Urgency.SOON
+    assert world.act().plan.write is StatusWrite.DELAYED
 
 
 def test_a_whole_life_takes_few_status_writes():
@@ -304,7 +304,7 @@ def test_the_evaluator_may_finish_its_last_evaluation():
     world.pod("worker", 0, done()).settle().reap().settle()
     assert set(world.pods) == {"train-evaluator-0"}
     assert world.service is not None
-    assert world.decide().plan.next_check == NOW + timedelta(seconds=60)
+    assert world.decide().plan.requeue_at == NOW + timedelta(seconds=60)
     assert not world.later(30).settle().job_deleted
     outcome = world.later(30).act()
     assert outcome.deletes == ["train-evaluator-0"]
@@ -313,7 +313,7 @@ def test_the_evaluator_may_finish_its_last_evaluation():
 
 def test_ttl_deletes_the_job_after_its_time():
     world = job(worker=1).spec(ttlSecondsAfterFinished=30).running().pod("worker", 0, done()).settle()
-    assert world.decide().plan.next_check == NOW + timedelta(seconds=30)
+    assert world.decide().plan.requeue_at == NOW + timedelta(seconds=30)
     assert world.later(30).decide().has(DeleteJob)
     assert not world.spec(suspend=True).decide().has(DeleteJob)
 
@@ -328,17 +328,17 @@ def test_ttl_of_zero_deletes_at_once():
 
 def test_the_deadline_fires_without_any_other_event():
     world = job(worker=1).spec(activeDeadlineSeconds=30).running()
-    assert world.decide().plan.next_check == NOW + timedelta(seconds=30)
+    assert world.decide().plan.requeue_at == NOW + timedelta(seconds=30)
     world.later(30).act()
     assert world.decide().reason("Failed") == "DeadlineExceeded"
 
 
 def test_the_deadline_does_not_count_suspended_time():
     world = job(worker=1).spec(activeDeadlineSeconds=30).running().later(20).spec(suspend=True).settle().reap()
-    assert world.later(100).decide().plan.next_check is None
+    assert world.later(100).decide().plan.requeue_at is None
     world.spec(suspend=False).settle()
     assert world.status.start_time == NOW + timedelta(seconds=120)
-    assert world.decide().plan.next_check == NOW + timedelta(seconds=150)
+    assert world.decide().plan.requeue_at == NOW + timedelta(seconds=150)
 
 
 def test_the_start_deadline_holds_until_the_first_running_only():
@@ -361,7 +361,7 @@ def test_the_start_deadline_holds_also_where_the_api_servers_clock_is_ahead():
     world.act()
     for pod in world.pods.values():
         pod["metadata"]["creationTimestamp"] = "2026-01-01T12:05:00Z"
-    assert world.settle().decide().plan.next_check == NOW + timedelta(seconds=10)
+    assert world.settle().decide().plan.requeue_at == NOW + timedelta(seconds=10)
 
 
 def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
@@ -370,7 +370,7 @@ def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
     world.later(60).settle()
     assert not world.status.finished
     created = world.reap().settle().now
-    assert world.decide().plan.next_check == created + timedelta(seconds=10)
+    assert world.decide().plan.requeue_at == created + timedelta(seconds=10)
 
 
 # Obstacles
@@ -420,7 +420,7 @@ def test_refused_writes_show_on_the_job_and_are_tried_again_without_a_hot_loop(k
     assert outcome.creates == []
     assert outcome.reason("Running") == kind.value
     assert "the server's words" in outcome.status.message
-    check = world.decide().plan.next_check
+    check = world.decide().plan.requeue_at
     assert check is not None
     world.now = check
     assert world.act().creates == ["train-worker-1"]
@@ -434,7 +434,7 @@ def test_a_pod_that_the_server_refuses_makes_the_job_invalid_until_the_spec_chan
     assert "Invalid" in outcome.true()
     assert outcome.events == ["Invalid"]
     assert "spec.x: wrong" in outcome.status.message
-    assert world.decide().plan.next_check == world.now + timedelta(seconds=60)
+    assert world.decide().plan.requeue_at == world.now + timedelta(seconds=60)
     assert world.spec(activeDeadlineSeconds=99).act().creates == ["train-worker-1"]
     world.blocked_writes.clear()
     assert "Invalid" not in world.act().true()
@@ -472,7 +472,7 @@ def test_progress_is_written_at_most_every_thirty_seconds():
         world.apply(plan)
         return plan
 
-    assert passing(1).urgency is Urgency.SOON
+    assert passing(1).write is StatusWrite.DELAYED
     world.later(29)
     assert passing(2).status.progress.step == 1
     world.later(1)

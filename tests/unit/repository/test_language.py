@@ -20,7 +20,6 @@ REPLACED = """
 WORDS = {form for word in REPLACED.split() for form in (word, word.title())}
 PENDING: dict[str, set[str]] = {
     "operator": {
-        "Draft",
         "Ledger",
         "Recorder",
         "Shelf",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
     from dtj_operator.reconcile.state.snapshot import Pod, Terminated
 
 CLASSES = frozenset(ExitClass)
@@ -129,16 +129,16 @@ VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
 """A pod that had been seen and is no more."""
 
 
-def find_failure(draft: Draft, replica: Replica) -> Failure | None:
+def find_failure(scope: ReconcileScope, replica: Replica) -> Failure | None:
     """What has gone wrong with the pod that the replica should have; None if nothing has."""
-    if replica not in draft.pods:
-        return VANISHED if draft.records[replica].observed else None
-    pod = draft.current(replica)
+    if replica not in scope.pods:
+        return VANISHED if scope.records[replica].observed else None
+    pod = scope.current(replica)
     if pod is None:
         return None
-    lost = draft.node_lost(pod)
-    always = draft.restart_policy(replica) is RestartPolicy.ALWAYS
-    end = ended(pod, draft.main(replica)) if not always or pod.phase == "Failed" else None
+    lost = scope.node_lost(pod)
+    always = scope.restart_policy(replica) is RestartPolicy.ALWAYS
+    end = ended(pod, scope.main(replica)) if not always or pod.phase == "Failed" else None
     over = end is not None or pod.phase in {"Failed", "Succeeded"}
     if over or lost or pod.deleted_at is not None:
         return describe(pod, end, node_lost=lost)

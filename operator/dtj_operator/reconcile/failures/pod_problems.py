@@ -15,7 +15,7 @@ from dtj_operator.api.enums import Reason, Role
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
     from dtj_operator.reconcile.state.snapshot import Pod
 
 
@@ -48,40 +48,40 @@ class PodProblem:
         return f"{self.subject}: {self.words}"
 
 
-def find_pod_problem(draft: Draft) -> PodProblem | None:
+def find_pod_problem(scope: ReconcileScope) -> PodProblem | None:
     """The first thing in the way of those who train, and of the service."""
-    aside = {draft.pod_name(replica) for replica in draft.records if replica.role is Role.EVALUATOR}
+    aside = {scope.pod_name(replica) for replica in scope.records if replica.role is Role.EVALUATOR}
     return _first(
-        draft,
-        [blocked for blocked in draft.snapshot.blocked_writes if blocked.target not in aside],
-        [replica for replica in draft.records if replica.role is not Role.EVALUATOR],
+        scope,
+        [blocked for blocked in scope.snapshot.blocked_writes if blocked.target not in aside],
+        [replica for replica in scope.records if replica.role is not Role.EVALUATOR],
     )
 
 
-def find_side_problem(draft: Draft) -> PodProblem | None:
+def find_side_problem(scope: ReconcileScope) -> PodProblem | None:
     """The first thing in the way of the service or of an evaluator, where all those who train are up."""
-    slots = [replica for replica in draft.records if replica.role is Role.EVALUATOR]
-    names = {draft.name, *map(draft.pod_name, slots)}
-    return _first(draft, [blocked for blocked in draft.snapshot.blocked_writes if blocked.target in names], slots)
+    slots = [replica for replica in scope.records if replica.role is Role.EVALUATOR]
+    names = {scope.name, *map(scope.pod_name, slots)}
+    return _first(scope, [blocked for blocked in scope.snapshot.blocked_writes if blocked.target in names], slots)
 
 
-def _first(draft: Draft, blocked_writes: list[BlockedWrite], slots: list[Replica]) -> PodProblem | None:
+def _first(scope: ReconcileScope, blocked_writes: list[BlockedWrite], slots: list[Replica]) -> PodProblem | None:
     for blocked in blocked_writes:
         return PodProblem(Reason(blocked.kind.value), blocked.target, blocked.message)
-    wanted = [replica for replica in slots if replica not in draft.completed]
-    return _name_taken(draft, wanted) or _stuck(draft, wanted)
+    wanted = [replica for replica in slots if replica not in scope.completed]
+    return _name_taken(scope, wanted) or _stuck(scope, wanted)
 
 
-def _name_taken(draft: Draft, slots: list[Replica]) -> PodProblem | None:
-    service = draft.snapshot.service
-    if service is not None and service.owner_uid != draft.job.uid:
+def _name_taken(scope: ReconcileScope, slots: list[Replica]) -> PodProblem | None:
+    service = scope.snapshot.service
+    if service is not None and service.owner_uid != scope.job.uid:
         return PodProblem(
             Reason.NAME_TAKEN,
             f"service {service.name}",
             "exists and is not this job's; delete it, or use another job name",
         )
     for replica in slots:
-        pod = draft.foreign.get(draft.pod_name(replica)) if draft.foreign else None
+        pod = scope.foreign.get(scope.pod_name(replica)) if scope.foreign else None
         if pod is None:
             continue
         words = (
@@ -93,9 +93,9 @@ def _name_taken(draft: Draft, slots: list[Replica]) -> PodProblem | None:
     return None
 
 
-def _stuck(draft: Draft, slots: list[Replica]) -> PodProblem | None:
+def _stuck(scope: ReconcileScope, slots: list[Replica]) -> PodProblem | None:
     for replica in slots:
-        pod = draft.current(replica)
+        pod = scope.current(replica)
         if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)
             if found:

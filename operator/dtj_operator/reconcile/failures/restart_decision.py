@@ -20,7 +20,7 @@ from dtj_operator.reconcile.state.replicas import Replica
 if TYPE_CHECKING:
     from dtj_operator.api.failure_policy_spec import FailureRule
     from dtj_operator.api.persisted_state import Root
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 FREE_IN_A_ROW = 10
 """So many restarts without evidence are free; the next one in the row is charged."""
@@ -51,29 +51,29 @@ class RestartDecision:
     message: str = ""
 
 
-def free_restarts_in_a_row(draft: Draft, root: Root) -> Row:
+def free_restarts_in_a_row(scope: ReconcileScope, root: Root) -> Row:
     """The row so far; a higher reported step than at its last member ends it."""
-    if max(highest_step(draft), root.step) > draft.backoff.step:
+    if max(highest_step(scope), root.step) > scope.backoff.step:
         return Row(0, 0)
-    return Row(draft.backoff.free, draft.backoff.unproven)
+    return Row(scope.backoff.free, scope.backoff.unproven)
 
 
-def decide_restart(draft: Draft, root: Root, failed: set[Replica]) -> RestartDecision:
+def decide_restart(scope: ReconcileScope, root: Root, failed: set[Replica]) -> RestartDecision:
     """Charged or free, restart or end, and how long to wait before."""
-    rule = rule_of(draft, root)
-    so_far = free_restarts_in_a_row(draft, root)
+    rule = rule_of(scope, root)
+    so_far = free_restarts_in_a_row(scope, root)
     charged = _charged(root, rule, so_far)
-    fails, message = _ending(draft, root, rule, failed, charged=charged)
+    fails, message = _ending(scope, root, rule, failed, charged=charged)
     # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
     grows_backoff = charged or (
         rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit
     )
-    backoff = draft.spec.failure_policy.backoff
+    backoff = scope.spec.failure_policy.backoff
     initial = timedelta(seconds=backoff.initial_seconds)
     if fails is not None:
         wait = timedelta() if root.evidence and root.rank else initial
     elif grows_backoff:
-        wait = delay(backoff.initial_seconds, backoff.max_seconds, draft.backoff.consecutive)
+        wait = delay(backoff.initial_seconds, backoff.max_seconds, scope.backoff.consecutive)
     elif root.evidence:
         wait = initial if so_far.free else timedelta()
     else:
@@ -81,15 +81,15 @@ def decide_restart(draft: Draft, root: Root, failed: set[Replica]) -> RestartDec
     return RestartDecision(charged, grows_backoff, wait, fails, message)
 
 
-def rule_of(draft: Draft, root: Root) -> FailureRule | None:
+def rule_of(scope: ReconcileScope, root: Root) -> FailureRule | None:
     """The failure rule that matched the root cause."""
-    rules = draft.spec.failure_policy.rules
+    rules = scope.spec.failure_policy.rules
     return rules[root.rule] if root.rule is not None and root.rule < len(rules) else None
 
 
-def describe_root(draft: Draft, root: Root) -> str:
+def describe_root(scope: ReconcileScope, root: Root) -> str:
     """`train-worker-1 ended with exit code 1 (UserError): the last message`."""
-    name = pod_name(draft.name, root.role, root.index)
+    name = pod_name(scope.name, root.role, root.index)
     how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
     words = f": {root.message}" if root.message else ""
     return f"{name} {how} ({root.cause}){words}"
@@ -104,23 +104,23 @@ def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
 
 
 def _ending(
-    draft: Draft, root: Root, rule: FailureRule | None, failed: set[Replica], *, charged: bool
+    scope: ReconcileScope, root: Root, rule: FailureRule | None, failed: set[Replica], *, charged: bool
 ) -> tuple[Reason | None, str]:
     """Why the job fails; None to restart."""
-    told = describe_root(draft, root)
-    policy = draft.spec.failure_policy
+    told = describe_root(scope, root)
+    policy = scope.spec.failure_policy
     if rule is not None:
         if rule.action is RuleAction.FAIL_JOB:
             name = rule.name or f"rules[{root.rule}]"
             return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
-    elif not root.evidence and (never := _under_never(draft, root, failed)):
-        return Reason.RESTART_POLICY_NEVER, f"{draft.pod_name(never)} failed under restartPolicy Never: {told}"
-    elif _permanent(draft, root):
+    elif not root.evidence and (never := _under_never(scope, root, failed)):
+        return Reason.RESTART_POLICY_NEVER, f"{scope.pod_name(never)} failed under restartPolicy Never: {told}"
+    elif _permanent(scope, root):
         return (
             Reason.PERMANENT_FAILURE,
             f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}",
         )
-    if charged and draft.restarts.charged >= policy.max_restarts:
+    if charged and scope.restarts.charged >= policy.max_restarts:
         return (
             Reason.MAX_RESTARTS_EXCEEDED,
             f"All {policy.max_restarts} restarts of failurePolicy.maxRestarts are used: {told}",
@@ -128,36 +128,36 @@ def _ending(
     return None, ""
 
 
-def _under_never(draft: Draft, root: Root, failed: set[Replica]) -> Replica | None:
+def _under_never(scope: ReconcileScope, root: Root, failed: set[Replica]) -> Replica | None:
     """The failed replica that may not be restarted: the root cause's own, else the first that fell with it."""
     never = [
         replica
         for replica in failed
-        if draft.restart_policy(replica) is RestartPolicy.NEVER and not _ended_with_0(draft, root, replica)
+        if scope.restart_policy(replica) is RestartPolicy.NEVER and not _ended_with_0(scope, root, replica)
     ]
     return min(never, key=lambda replica: (replica != (root.role, root.index), replica), default=None)
 
 
-def _ended_with_0(draft: Draft, root: Root, replica: Replica) -> bool:
+def _ended_with_0(scope: ReconcileScope, root: Root, replica: Replica) -> bool:
     """Whether a pod that should go on serving has ended well, which is no failure of its container."""
     if replica == (root.role, root.index):
         return root.exit_code == 0
-    pod = draft.current(replica)
-    return pod is not None and succeeded(pod, draft.main(replica))
+    pod = scope.current(replica)
+    return pod is not None and succeeded(pod, scope.main(replica))
 
 
-def _permanent(draft: Draft, root: Root) -> bool:
+def _permanent(scope: ReconcileScope, root: Root) -> bool:
     """Whether the root cause is a code that no restart mends; a disruption is the root cause unless the program
     itself is to blame in so many words.
     """
     return (
-        draft.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
+        scope.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
         and (root.standing == Standing.CHARGED or not root.evidence)
         and root.exit_code is not None
         and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
     )
 
 
-def highest_step(draft: Draft) -> int:
+def highest_step(scope: ReconcileScope) -> int:
     """The highest step that was ever reported."""
-    return (draft.progress.step or 0) if draft.progress else 0
+    return (scope.progress.step or 0) if scope.progress else 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
     from dtj_operator.api.failure_policy_spec import FailureRule
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 RULE_SCOPES = {
     RuleAction.RESTART_POD: RestartScope.POD,
@@ -29,26 +29,26 @@ RULE_SCOPES = {
 }
 
 
-def scope_of(draft: Draft, rule: FailureRule | None) -> RestartScope:
+def scope_of(scope: ReconcileScope, rule: FailureRule | None) -> RestartScope:
     """A rule's own scope, else the policy's."""
     if rule is not None and rule.action in RULE_SCOPES:
         return RULE_SCOPES[rule.action]
-    scope = draft.spec.failure_policy.restart_scope
-    if scope is not RestartScope.AUTO:
-        return scope
-    whole = draft.strategy is not None and draft.strategy.type is StrategyType.TPU
+    restart_scope = scope.spec.failure_policy.restart_scope
+    if restart_scope is not RestartScope.AUTO:
+        return restart_scope
+    whole = scope.strategy is not None and scope.strategy.type is StrategyType.TPU
     return RestartScope.JOB if whole else RestartScope.POD
 
 
-def replaced(draft: Draft, scope: RestartScope, role: Role, failed: set[Replica]) -> list[Replica]:
+def replaced(scope: ReconcileScope, restart_scope: RestartScope, role: Role, failed: set[Replica]) -> list[Replica]:
     """The slots that get a new pod; never one that is done."""
     return [
         replica
-        for replica in draft.records
-        if replica not in draft.completed
+        for replica in scope.records
+        if replica not in scope.completed
         and (
             replica in failed
-            or (scope is RestartScope.JOB and replica.role in TRAINING_ROLES)
-            or (scope is RestartScope.ROLE and replica.role is role)
+            or (restart_scope is RestartScope.JOB and replica.role in TRAINING_ROLES)
+            or (restart_scope is RestartScope.ROLE and replica.role is role)
         )
     ]

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from dtj_operator.reconcile.failures.failure import Failure
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def root_cause(draft: Draft, replica: Replica, failure: Failure) -> Root:
+def root_cause(scope: ReconcileScope, replica: Replica, failure: Failure) -> Root:
     """One failure as a candidate for the root cause, small enough for status."""
-    pod = draft.pods.get(replica)
+    pod = scope.pods.get(replica)
     return Root(
         role=replica.role,
         index=replica.index,
@@ -31,17 +31,17 @@ def root_cause(draft: Draft, replica: Replica, failure: Failure) -> Root:
         evidence=failure.evidence,
         rank=rank_of(failure),
         standing=str(standing_of(failure)),
-        rule=matching_rule(draft.spec.failure_policy.rules, replica.role, failure),
+        rule=matching_rule(scope.spec.failure_policy.rules, replica.role, failure),
         step=failure.step,
-        at=min(failure.at or draft.now, draft.now),
+        at=min(failure.at or scope.now, scope.now),
         message=failure.words,
     )
 
 
-def tally(draft: Draft, judged: RestartDecision, root: Root) -> None:
+def tally(scope: ReconcileScope, judged: RestartDecision, root: Root) -> None:
     """Count one more incident, or one more restart by the kubelet."""
-    before, so_far = draft.restarts, free_restarts_in_a_row(draft, root)
-    draft.restarts = before.model_copy(
+    before, so_far = scope.restarts, free_restarts_in_a_row(scope, root)
+    scope.restarts = before.model_copy(
         update={
             "total": before.total + 1,
             "charged": before.charged + judged.charged,
@@ -49,13 +49,13 @@ def tally(draft: Draft, judged: RestartDecision, root: Root) -> None:
         }
     )
     unproven = root.standing == Standing.UNPROVEN
-    draft.backoff = draft.backoff.model_copy(
+    scope.backoff = scope.backoff.model_copy(
         update={
-            "consecutive": draft.backoff.consecutive + judged.grows_backoff,
+            "consecutive": scope.backoff.consecutive + judged.grows_backoff,
             "next_attempt_time": None,
             "free": so_far.free + (not judged.charged),
             "unproven": so_far.unproven + unproven,
-            "step": max(draft.backoff.step, highest_step(draft), root.step),
+            "step": max(scope.backoff.step, highest_step(scope), root.step),
         }
     )
 

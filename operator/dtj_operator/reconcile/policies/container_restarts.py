@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.restart_decision import RestartDecision
     from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
     from dtj_operator.reconcile.state.snapshot import Container, Pod
 
 
@@ -29,54 +29,54 @@ COUNTED_AT_ONCE = 1000
 """The most restarts of one container that are counted in one pass: what a pod says must not keep everybody waiting."""
 
 
-def count_container_restarts(draft: Draft) -> Verdict | None:
+def count_container_restarts(scope: ReconcileScope) -> Verdict | None:
     """Count what the kubelet has restarted since the last pass."""
-    for replica in draft.records:
-        if draft.restart_policy(replica) is not RestartPolicy.ALWAYS:
+    for replica in scope.records:
+        if scope.restart_policy(replica) is not RestartPolicy.ALWAYS:
             continue
-        pod = draft.current(replica)
-        container = _main(pod, draft.main(replica)) if pod else None
+        pod = scope.current(replica)
+        container = _main(pod, scope.main(replica)) if pod else None
         if pod is None or container is None:
             continue
-        new = container.restart_count - draft.container_restarts.get(replica, 0)
+        new = container.restart_count - scope.container_restarts.get(replica, 0)
         if new <= 0:
             continue
-        draft.container_restarts[replica] = container.restart_count
-        draft.count_restart(replica.role, new)
-        root = _root(draft, replica, pod, container)
+        scope.container_restarts[replica] = container.restart_count
+        scope.count_restart(replica.role, new)
+        root = _root(scope, replica, pod, container)
         if root.exit_code:
-            draft.warn(EventReason.POD_FAILED, f"{describe_root(draft, root)}; the kubelet restarts it in place.")
-        if replica.role is Role.EVALUATOR or _belongs_to_the_open_incident(draft, replica):
+            scope.plan.warn(EventReason.POD_FAILED, f"{describe_root(scope, root)}; the kubelet restarts it in place.")
+        if replica.role is Role.EVALUATOR or _belongs_to_the_open_incident(scope, replica):
             continue
-        verdict = _count(draft, root, new)
+        verdict = _count(scope, root, new)
         if verdict is not None:
             return verdict
     return None
 
 
-def _belongs_to_the_open_incident(draft: Draft, replica: Replica) -> bool:
+def _belongs_to_the_open_incident(scope: ReconcileScope, replica: Replica) -> bool:
     """As any other failure does, but for those of a pod that the incident's own action has made. The job is Running no
     sooner than this pod is: were its restarts free till then, one that can never start would be restarted for ever.
     """
-    incident = draft.incident
+    incident = scope.incident
     if incident is None:
         return False
-    return incident.acted_attempt is None or draft.records[replica].attempt < incident.acted_attempt
+    return incident.acted_attempt is None or scope.records[replica].attempt < incident.acted_attempt
 
 
-def _count(draft: Draft, root: Root, times: int) -> Verdict | None:
+def _count(scope: ReconcileScope, root: Root, times: int) -> Verdict | None:
     """Each has happened, so each counts, also the one that ends the job."""
     ending: RestartDecision | None = None
     for _ in range(min(times, COUNTED_AT_ONCE)):
-        judged = decide_restart(draft, root, set())
-        tally(draft, judged, root)
+        judged = decide_restart(scope, root, set())
+        tally(scope, judged, root)
         ending = ending or (judged if judged.fails else None)
-    draft.last_incident = last_incident(root, time=root.at, action=FAIL_JOB if ending else IN_PLACE)
-    return fail_job(draft, ending.fails, ending.message) if ending and ending.fails else None
+    scope.last_incident = last_incident(root, time=root.at, action=FAIL_JOB if ending else IN_PLACE)
+    return fail_job(scope, ending.fails, ending.message) if ending and ending.fails else None
 
 
-def _root(draft: Draft, replica: Replica, pod: Pod, container: Container) -> Root:
-    root = root_cause(draft, replica, describe(pod, container.last_terminated, node_lost=False))
+def _root(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> Root:
+    root = root_cause(scope, replica, describe(pod, container.last_terminated, node_lost=False))
     if root.exit_code == 0:
         return root.model_copy(update={"standing": str(Standing.PROVEN), "rule": None})
     return root

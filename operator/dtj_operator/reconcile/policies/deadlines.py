@@ -15,39 +15,39 @@ from dtj_operator.reconcile.policies.running import all_up
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.plan import Verdict
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def enforce_active_deadline(draft: Draft) -> Verdict | None:
+def enforce_active_deadline(scope: ReconcileScope) -> Verdict | None:
     """Whether the running time is over."""
-    seconds = draft.spec.active_deadline_seconds
-    if seconds is None or draft.start_time is None:
+    seconds = scope.spec.active_deadline_seconds
+    if seconds is None or scope.start_time is None:
         return None
-    ends = draft.start_time + timedelta(seconds=seconds)
-    if draft.now < ends:
-        draft.check_at(ends)
+    ends = scope.start_time + timedelta(seconds=seconds)
+    if scope.now < ends:
+        scope.plan.requeue_at(ends)
         return None
     return fail_job(
-        draft,
+        scope,
         Reason.DEADLINE_EXCEEDED,
         f"The job ran for {seconds} s without finishing (activeDeadlineSeconds).",
     )
 
 
-def enforce_start_deadline(draft: Draft) -> Verdict | None:
+def enforce_start_deadline(scope: ReconcileScope) -> Verdict | None:
     """Whether the job should have been Running by now."""
-    seconds = draft.spec.start_deadline_seconds
-    if seconds is None or draft.first_pod_time is None or draft.first_running_time:
+    seconds = scope.spec.start_deadline_seconds
+    if seconds is None or scope.first_pod_time is None or scope.first_running_time:
         return None
-    ends = draft.first_pod_time + timedelta(seconds=seconds)
-    if draft.now < ends:
-        draft.check_at(ends)
+    ends = scope.first_pod_time + timedelta(seconds=seconds)
+    if scope.now < ends:
+        scope.plan.requeue_at(ends)
         return None
-    if all_up(draft):
+    if all_up(scope):
         # Ready while no operator looked, or together with this look: whether it was in time, nobody knows.
         return None
     return fail_job(
-        draft,
+        scope,
         Reason.START_DEADLINE_EXCEEDED,
-        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {draft.message}",
+        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {scope.message}",
     )

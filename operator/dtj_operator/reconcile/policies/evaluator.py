@@ -18,30 +18,30 @@ from dtj_operator.reconcile.failures.restart_backoff import delay
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def restart_evaluators(draft: Draft) -> None:
+def restart_evaluators(scope: ReconcileScope) -> None:
     """Replace the evaluators whose waiting time is over."""
-    for replica in list(draft.records):
-        if replica.role is not Role.EVALUATOR or replica in draft.completed:
+    for replica in list(scope.records):
+        if replica.role is not Role.EVALUATOR or replica in scope.completed:
             continue
-        failure = find_failure(draft, replica)
-        never = draft.restart_policy(replica) is RestartPolicy.NEVER
+        failure = find_failure(scope, replica)
+        never = scope.restart_policy(replica) is RestartPolicy.NEVER
         if failure is not None:
             if failure.evidence or not never:
-                _take_in(draft, replica, failure)
+                _take_in(scope, replica, failure)
             else:
-                _leave(draft, replica, failure)
-        _act_when_due(draft, replica)
+                _leave(scope, replica, failure)
+        _act_when_due(scope, replica)
 
 
-def _take_in(draft: Draft, replica: Replica, failure: Failure) -> None:
-    known, pod = draft.evaluators.get(replica.index), draft.pods.get(replica)
+def _take_in(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
+    known, pod = scope.evaluators.get(replica.index), scope.pods.get(replica)
     if known and known.due is not None:
         return
-    backoff = draft.spec.failure_policy.backoff
-    lived = (failure.at or draft.now) - pod.created_at if pod else timedelta()
+    backoff = scope.spec.failure_policy.backoff
+    lived = (failure.at or scope.now) - pod.created_at if pod else timedelta()
     steady = lived >= timedelta(seconds=backoff.reset_after_seconds)
     in_a_row = known.consecutive if known and not steady else 0
     if failure.evidence:
@@ -49,39 +49,39 @@ def _take_in(draft: Draft, replica: Replica, failure: Failure) -> None:
     else:
         wait = delay(backoff.initial_seconds, backoff.max_seconds, in_a_row)
         in_a_row += 1
-    draft.evaluators[replica.index] = EvaluatorRestart(
-        index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=draft.now + wait
+    scope.evaluators[replica.index] = EvaluatorRestart(
+        index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=scope.now + wait
     )
-    _announce(draft, replica, failure)
+    _announce(scope, replica, failure)
 
 
-def _leave(draft: Draft, replica: Replica, failure: Failure) -> None:
+def _leave(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
     """Under Never the failed pod stays, which is said once."""
-    uid, known = draft.pods[replica].uid, draft.evaluators.get(replica.index)
+    uid, known = scope.pods[replica].uid, scope.evaluators.get(replica.index)
     if known is None or known.uid != uid:
-        draft.evaluators[replica.index] = EvaluatorRestart(index=replica.index, uid=uid, stays=True)
-        _announce(draft, replica, failure)
+        scope.evaluators[replica.index] = EvaluatorRestart(index=replica.index, uid=uid, stays=True)
+        _announce(scope, replica, failure)
 
 
-def _announce(draft: Draft, replica: Replica, failure: Failure) -> None:
+def _announce(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
-    draft.warn(
+    scope.plan.warn(
         EventReason.POD_FAILED,
-        f"Pod {draft.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
+        f"Pod {scope.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
     )
 
 
-def _act_when_due(draft: Draft, replica: Replica) -> None:
-    known = draft.evaluators.get(replica.index)
+def _act_when_due(scope: ReconcileScope, replica: Replica) -> None:
+    known = scope.evaluators.get(replica.index)
     if known is None or known.due is None:
         return
-    backoff = draft.spec.failure_policy.backoff
+    backoff = scope.spec.failure_policy.backoff
     longest = delay(backoff.initial_seconds, backoff.max_seconds, max(0, known.consecutive - 1))
-    due = min(known.due, draft.now + longest)  # the clock may have been set back
-    if draft.now < due:
-        draft.evaluators[replica.index] = known.model_copy(update={"due": due})
-        draft.check_at(due)
+    due = min(known.due, scope.now + longest)  # the clock may have been set back
+    if scope.now < due:
+        scope.evaluators[replica.index] = known.model_copy(update={"due": due})
+        scope.plan.requeue_at(due)
         return
-    draft.evaluators[replica.index] = known.model_copy(update={"due": None})
-    draft.renew(replica)
-    draft.count_restart(Role.EVALUATOR)
+    scope.evaluators[replica.index] = known.model_copy(update={"due": None})
+    scope.renew(replica)
+    scope.count_restart(Role.EVALUATOR)

@@ -24,53 +24,53 @@ from dtj_operator.reconcile.state.replicas import ReplicaRecord, success_replica
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def resized(draft: Draft) -> bool:
+def resized(scope: ReconcileScope) -> bool:
     """Whether the spec asks for other slots than the job runs with."""
-    return draft.records.keys() != set(draft.desired)
+    return scope.records.keys() != set(scope.desired)
 
 
-def scale(draft: Draft) -> None:
+def scale(scope: ReconcileScope) -> None:
     """Take over a new size; an incident that waits for its action goes first."""
-    if draft.held or not resized(draft):
+    if scope.plan.creation_blocked or not resized(scope):
         return
-    if draft.waits_to_act:
-        draft.held = "The job is scaled once its restart is under way."
+    if scope.waits_to_act:
+        scope.plan.block_creation("The job is scaled once its restart is under way.")
         return
-    before = draft.strategy
-    warn_of_growth(draft, len(draft.records))
-    draft.choose_strategy()
-    draft.attempt += 1
-    told = _re_created(draft, before.type if before else None)
-    wanted = dict.fromkeys(draft.desired)
-    running = [replica for replica in told if draft.records[replica].observed]
-    draft.records = {replica: r for replica, r in draft.records.items() if replica in wanted}
+    before = scope.strategy
+    warn_of_growth(scope, len(scope.records))
+    scope.choose_strategy()
+    scope.attempt += 1
+    told = _re_created(scope, before.type if before else None)
+    wanted = dict.fromkeys(scope.desired)
+    running = [replica for replica in told if scope.records[replica].observed]
+    scope.records = {replica: r for replica, r in scope.records.items() if replica in wanted}
     for replica in wanted:
-        draft.records.setdefault(replica, ReplicaRecord(draft.attempt, observed=False))
+        scope.records.setdefault(replica, ReplicaRecord(scope.attempt, observed=False))
     for replica in told:
-        draft.renew(replica)
-    for replica in list(draft.container_restarts):
+        scope.renew(replica)
+    for replica in list(scope.container_restarts):
         if replica not in wanted:
-            del draft.container_restarts[replica]
-    draft.evaluators = {
-        index: one for index, one in draft.evaluators.items() if index < draft.spec.replicas(Role.EVALUATOR)
+            del scope.container_restarts[replica]
+    scope.evaluators = {
+        index: one for index, one in scope.evaluators.items() if index < scope.spec.replicas(Role.EVALUATOR)
     }
-    sizes = ", ".join(f"{r.replicas} {role}" for role, r in draft.spec.replica_specs.items())
-    message = f"The job now has {sizes}, attempt {draft.attempt}."
-    draft.note(EventReason.SCALED, message)
+    sizes = ", ".join(f"{r.replicas} {role}" for role, r in scope.spec.replica_specs.items())
+    message = f"The job now has {sizes}, attempt {scope.attempt}."
+    scope.plan.note(EventReason.SCALED, message)
     if running:
-        _planned_restart(draft, running[0], message)
-    elif success_replica(draft) is None and draft.incident is not None:
+        _planned_restart(scope, running[0], message)
+    elif success_replica(scope) is None and scope.incident is not None:
         # Nobody is left to recover; who comes back one day starts anew.
-        draft.incident = None
-        draft.set_false(ConditionType.RESTARTING, Reason.NO_REPLICAS, message)
+        scope.incident = None
+        scope.conditions.set_false(ConditionType.RESTARTING, Reason.NO_REPLICAS, message)
 
 
-def _re_created(draft: Draft, before: StrategyType | None) -> list[Replica]:
+def _re_created(scope: ReconcileScope, before: StrategyType | None) -> list[Replica]:
     """Slots of the new size whose running pods have to learn of it by being made anew."""
-    now = draft.strategy.type if draft.strategy else None
+    now = scope.strategy.type if scope.strategy else None
     if StrategyType.MULTI_WORKER_MIRRORED in {before, now}:
         roles = {Role.CHIEF, Role.WORKER}
     elif now is StrategyType.PARAMETER_SERVER:
@@ -79,23 +79,23 @@ def _re_created(draft: Draft, before: StrategyType | None) -> list[Replica]:
         roles = set()
     return [
         replica
-        for replica in draft.desired
-        if replica.role in roles and replica in draft.records and replica not in draft.completed
+        for replica in scope.desired
+        if replica.role in roles and replica in scope.records and replica not in scope.completed
     ]
 
 
-def _planned_restart(draft: Draft, first: Replica, message: str) -> None:
+def _planned_restart(scope: ReconcileScope, first: Replica, message: str) -> None:
     """Running pods are re-created: a restart that is nobody's fault."""
-    counts = draft.restarts.by_cause
-    draft.restarts = draft.restarts.model_copy(
+    counts = scope.restarts.by_cause
+    scope.restarts = scope.restarts.model_copy(
         update={
-            "total": draft.restarts.total + 1,
+            "total": scope.restarts.total + 1,
             "by_cause": counts | {Cause.SCALED: counts.get(Cause.SCALED, 0) + 1},
         }
     )
-    draft.failed = set()
-    draft.incident = OpenIncident(
-        opened_at=draft.now,
+    scope.failed = set()
+    scope.incident = OpenIncident(
+        opened_at=scope.now,
         root=Root(
             role=first.role,
             index=first.index,
@@ -103,10 +103,10 @@ def _planned_restart(draft: Draft, first: Replica, message: str) -> None:
             evidence=True,
             rank=0,
             standing="Proven",
-            at=draft.now,
+            at=scope.now,
             message=message,
         ),
-        acted_attempt=draft.attempt,
+        acted_attempt=scope.attempt,
     )
-    draft.last_incident = LastIncident(time=draft.now, cause=Cause.SCALED, message=message, action="Scaled")
-    draft.set_true(ConditionType.RESTARTING, Reason.SCALED, message)
+    scope.last_incident = LastIncident(time=scope.now, cause=Cause.SCALED, message=message, action="Scaled")
+    scope.conditions.set_true(ConditionType.RESTARTING, Reason.SCALED, message)

@@ -16,46 +16,44 @@ from dtj_operator.reconcile.state.plan import Verdict
 from dtj_operator.reconcile.state.replicas import ReplicaRecord
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def suspend(draft: Draft) -> Verdict | None:
+def suspend(scope: ReconcileScope) -> Verdict | None:
     """While `spec.suspend` is set the job has no unfinished pods, no service, no startTime."""
-    if not draft.spec.suspend:
+    if not scope.spec.suspend:
         return None
-    draft.start_time = None
-    accept_new_spec(draft)
-    validate_while_suspended(draft)
-    draft.choose_strategy()
-    draft.records, draft.container_restarts, draft.evaluators = {}, {}, {}
-    draft.incident, draft.started = None, False
-    draft.expect_attempt(None)
-    if draft.first_running_time is None:
-        draft.first_pod_time = None
+    scope.start_time = None
+    accept_new_spec(scope)
+    validate_while_suspended(scope)
+    scope.choose_strategy()
+    scope.records, scope.container_restarts, scope.evaluators = {}, {}, {}
+    scope.incident, scope.started = None, False
+    scope.expect_attempt(None)
+    if scope.first_running_time is None:
+        scope.first_pod_time = None
     message = "The job is suspended; set spec.suspend to false to resume it."
-    draft.set_false(ConditionType.RUNNING, Reason.SUSPENDED, "The job is suspended.")
-    if draft.holds(ConditionType.RESTARTING):
-        draft.set_false(ConditionType.RESTARTING, Reason.SUSPENDED, "The job is suspended.")
-    if draft.set_true(ConditionType.SUSPENDED, Reason.SUSPENDED, message):
-        draft.note(EventReason.SUSPENDED, message)
+    scope.conditions.halt(Reason.SUSPENDED, "The job is suspended.")
+    if scope.conditions.set_true(ConditionType.SUSPENDED, Reason.SUSPENDED, message):
+        scope.plan.note(EventReason.SUSPENDED, message)
     return Verdict.SETTLED
 
 
-def start(draft: Draft) -> None:
+def start(scope: ReconcileScope) -> None:
     """Set startTime before the first pod; a resume begins a new attempt.
 
     A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
     """
-    if draft.start_time is not None:
+    if scope.start_time is not None:
         return
-    if draft.holds(ConditionType.SUSPENDED):
-        draft.attempt += 1
-        message = f"The job is resumed, attempt {draft.attempt}."
-        draft.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
-        draft.note(EventReason.RESUMED, message)
-    if pattern_problem(draft.spec.failure_policy.rules):
+    if scope.conditions.is_true(ConditionType.SUSPENDED):
+        scope.attempt += 1
+        message = f"The job is resumed, attempt {scope.attempt}."
+        scope.conditions.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
+        scope.plan.note(EventReason.RESUMED, message)
+    if pattern_problem(scope.spec.failure_policy.rules):
         return
-    draft.start_time = whole_second(draft.now)
-    draft.choose_strategy()
-    accept_new_spec(draft)
-    draft.records = {replica: ReplicaRecord(draft.attempt, observed=False) for replica in draft.desired}
+    scope.start_time = whole_second(scope.now)
+    scope.choose_strategy()
+    accept_new_spec(scope)
+    scope.records = {replica: ReplicaRecord(scope.attempt, observed=False) for replica in scope.desired}

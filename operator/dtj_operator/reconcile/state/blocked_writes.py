@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
 class BlockedReason(StrEnum):
@@ -91,21 +91,21 @@ def too_early(blocked_writes: Iterable[BlockedWrite], target: str, generation: i
     )
 
 
-def unanswered(draft: Draft, reason: str) -> bool:
+def unanswered(scope: ReconcileScope, reason: str) -> bool:
     """Whether that refusal was told by an operator before this one and its write has not been tried again.
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
-    return reason in set(BlockedReason) and untried(draft)
+    return reason in set(BlockedReason) and untried(scope)
 
 
-def untried(draft: Draft) -> bool:
+def untried(scope: ReconcileScope) -> bool:
     """Whether something is missing, and this operator has heard no refusal yet."""
     return (
-        not draft.snapshot.blocked_writes
-        and draft.before.observed_generation == draft.job.generation
+        not scope.snapshot.blocked_writes
+        and scope.before.observed_generation == scope.job.generation
         and (
-            draft.snapshot.service is None
-            or any(replica not in draft.pods and replica not in draft.completed for replica in draft.records)
+            scope.snapshot.service is None
+            or any(replica not in scope.pods and replica not in scope.completed for replica in scope.records)
         )
     )

@@ -11,8 +11,14 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
+from dtj_operator.reconcile.state.snapshot import TERMINAL
+
 if TYPE_CHECKING:
+    from dtj_operator.api.enums import EventReason
+    from dtj_operator.api.job import Job
     from dtj_operator.api.status import JobStatus
+    from dtj_operator.reconcile.state.replicas import Replica
+    from dtj_operator.reconcile.state.snapshot import Pod, Service
 
 
 class Verdict(Enum):
@@ -22,12 +28,12 @@ class Verdict(Enum):
     """Nothing that comes later in the list matters in this pass."""
 
 
-class Urgency(StrEnum):
+class StatusWrite(StrEnum):
     """When a changed status has to be written."""
 
     NOW = "now"
-    SOON = "soon"
-    """Only counts changed: the runtime may hold the write for a second."""
+    DELAYED = "delayed"
+    """Only counts changed: the write may wait a second for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +90,81 @@ Action = CreatePod | DeletePod | CreateService | DeleteService | DeleteJob
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decision out. `status` None: hands off, write nothing."""
+    """Decision out. `status` None: the job is not this operator's to touch."""
 
     status: JobStatus | None
     actions: tuple[Action, ...] = ()
     events: tuple[Event, ...] = ()
-    urgency: Urgency = Urgency.NOW
-    next_check: datetime | None = None
+    write: StatusWrite = StatusWrite.NOW
+    requeue_at: datetime | None = None
     """Look again at this time even if nothing happens; None: only on change."""
+
+    @classmethod
+    def nothing(cls) -> Plan:
+        """Return the plan that leaves a job alone."""
+        return cls(status=None)
+
+
+class PlanBuilder:
+    """Collects what the policies of one pass want to be done."""
+
+    __slots__ = ("_actions", "_events", "_requeue_at", "creation_blocked")
+
+    def __init__(self) -> None:
+        """Start with nothing to do."""
+        self._actions: list[Action] = []
+        self._events: list[Event] = []
+        self._requeue_at: datetime | None = None
+        self.creation_blocked = ""
+        """Why no pod may be created in this pass; empty when pods may be."""
+
+    def note(self, reason: EventReason, message: str) -> None:
+        """Post a Normal event."""
+        self._events.append(Event("Normal", str(reason), message))
+
+    def warn(self, reason: EventReason, message: str) -> None:
+        """Post a Warning event."""
+        self._events.append(Event("Warning", str(reason), message))
+
+    def requeue_at(self, moment: datetime) -> None:
+        """Look again at that time, or earlier."""
+        if self._requeue_at is None or moment < self._requeue_at:
+            self._requeue_at = moment
+
+    def block_creation(self, reason: str) -> None:
+        """Create no pod in this pass."""
+        self.creation_blocked = reason
+
+    def create_pod(self, replica: Replica, attempt: int, avoid: tuple[str, ...]) -> None:
+        """Create the pod of a replica, on other nodes than those to avoid."""
+        self._actions.append(CreatePod(replica.role, replica.index, attempt, avoid))
+
+    def delete_pod(self, pod: Pod, *, node_lost: bool) -> bool:
+        """Delete a pod of ours. Returns whether its name is free right after.
+
+        The API server removes a pod at once that has ended or was never bound, and one that is
+        deleted by force. That is what happens to pods on a lost node, and to a terminating pod
+        that has ended: its kubelet would take up to a second more to tidy up and let the name go.
+        What a finalizer holds is deleted once: no second deletion, by force or not, makes it go.
+        """
+        force = node_lost or (pod.deleted_at is not None and pod.over)
+        if pod.deleted_at is not None and (pod.finalizers or not force):
+            return False
+        self._actions.append(DeletePod(pod.name, pod.uid, force))
+        return not pod.finalizers and (force or not pod.node or pod.phase in TERMINAL)
+
+    def create_service(self) -> None:
+        """Create the headless service."""
+        self._actions.append(CreateService())
+
+    def delete_service(self, service: Service) -> None:
+        """Delete the headless service."""
+        self._actions.append(DeleteService(service.uid))
+
+    def delete_job(self, job: Job) -> None:
+        """Delete the job itself."""
+        self._actions.append(DeleteJob(job.uid))
+
+    def build(self, status: JobStatus, write: StatusWrite) -> Plan:
+        """Return the plan: the status to persist, then actions and events in their order."""
+        return Plan(status, tuple(self._actions), tuple(self._events), write, self._requeue_at)

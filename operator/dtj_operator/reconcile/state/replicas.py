@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from dtj_operator.api.spec import JobSpec
-    from dtj_operator.reconcile.state.scope import Draft
+    from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
 class Replica(NamedTuple):
@@ -89,9 +89,9 @@ def write_indexes(slots: Iterable[Replica]) -> dict[Role, str]:
     return {role: format_ranges(grouped[role]) for role in Role if role in grouped}
 
 
-def success_replica(draft: Draft) -> Replica | None:
+def success_replica(scope: ReconcileScope) -> Replica | None:
     """The pod whose success is the job's: the chief, or worker 0 where there is none."""
     for role in (Role.CHIEF, Role.WORKER):
-        if draft.spec.replicas(role):
+        if scope.spec.replicas(role):
             return Replica(role, 0)
     return None

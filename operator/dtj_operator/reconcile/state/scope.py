@@ -10,27 +10,23 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import (
-    ConditionType,
-    Reason,
     RestartPolicy,
     Role,
     StrategyType,
 )
 from dtj_operator.api.job import spec_hash
-from dtj_operator.api.status import Condition, ReplicaStatus, StrategyChoice
-from dtj_operator.api.wire_model import whole_second
+from dtj_operator.api.status import ReplicaStatus, StrategyChoice
 from dtj_operator.builders.metadata import pod_name
 from dtj_operator.builders.pod import main_container_name
 from dtj_operator.builders.strategy_choice import choose_strategy
-from dtj_operator.reconcile.state.plan import Action, DeletePod, Event
+from dtj_operator.reconcile.state.conditions import Conditions
+from dtj_operator.reconcile.state.plan import PlanBuilder
 from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord, desired_replicas, read_indexes, read_records
-from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dtj_operator.api.enums import EventReason
     from dtj_operator.api.persisted_state import OpenIncident
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
@@ -39,27 +35,24 @@ NODE_NOT_READY = "NodeNotReady"
 ROLES = frozenset(Role)
 
 
-class Draft:
+class ReconcileScope:
     """What is known, what was, and what comes next."""
 
     __slots__ = (
-        "_conditions",
         "_spec_hash_now",
-        "actions",
         "attempt",
         "backoff",
         "before",
         "completed",
         "completion_time",
+        "conditions",
         "container_restarts",
         "desired",
         "evaluators",
-        "events",
         "failed",
         "first_pod_time",
         "first_running_time",
         "foreign",
-        "held",
         "incident",
         "job",
         "last_incident",
@@ -67,9 +60,9 @@ class Draft:
         "message",
         "misnamed",
         "name",
-        "next_check",
         "now",
         "phase",
+        "plan",
         "pods",
         "progress",
         "records",
@@ -127,14 +120,10 @@ class Draft:
         self.progress = before.progress
         self.replica_statuses: dict[Role, ReplicaStatus] = before.replica_statuses
         self.phase, self.message, self.workers = before.phase, before.message, before.workers
-        self.held = ""
-        """Why no pod may be created in this pass; empty when pods may be."""
 
-        self.actions: list[Action] = []
-        self.events: list[Event] = []
-        self._conditions = {c.type: c for c in before.conditions}
+        self.plan = PlanBuilder()
+        self.conditions = Conditions(before.conditions, now)
         self._spec_hash_now = ""
-        self.next_check: datetime | None = None
 
     def _sort(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -181,7 +170,7 @@ class Draft:
             return False
         given_up = pod.not_ready_since + timedelta(seconds=self.spec.failure_policy.node_loss_seconds)
         if self.now < given_up:
-            self.check_at(given_up)
+            self.plan.requeue_at(given_up)
         return self.now >= given_up
 
     def lost_nodes(self) -> tuple[str, ...]:
@@ -199,11 +188,6 @@ class Draft:
         return pod
 
     @property
-    def finished(self) -> bool:
-        """Whether the job has succeeded or failed, now or before."""
-        return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
-
-    @property
     def waits_to_act(self) -> bool:
         """Whether an incident is open whose action is still to come."""
         return self.incident is not None and self.incident.acted_attempt is None
@@ -214,71 +198,15 @@ class Draft:
         self._spec_hash_now = self._spec_hash_now or spec_hash(self.spec)
         return self._spec_hash_now
 
-    def conditions(self) -> tuple[Condition, ...]:
-        """All conditions as they stand in this draft, in their usual order."""
-        return tuple(self._conditions[kind] for kind in ConditionType if kind in self._conditions)
-
-    def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition as it stands in this draft."""
-        return self._conditions.get(kind)
-
-    def holds(self, kind: ConditionType) -> bool:
-        """Whether the condition is True in this draft."""
-        condition = self._conditions.get(kind)
-        return condition is not None and condition.status == "True"
-
     # Writing
+
+    def remove(self, pod: Pod) -> bool:
+        """Delete a pod of ours. Returns whether its name is free right after."""
+        return self.plan.delete_pod(pod, node_lost=self.node_lost(pod))
 
     def expect_attempt(self, due: datetime | None) -> None:
         """When the next attempt begins, if one waits for that."""
         self.backoff = self.backoff.model_copy(update={"next_attempt_time": due})
-
-    def set_true(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
-        """The condition holds. Returns whether that is new."""
-        return self._set(kind, "True", reason, message)
-
-    def set_false(self, kind: ConditionType, reason: Reason | str, message: str) -> bool:
-        """The condition does not hold. Returns whether that is new."""
-        return self._set(kind, "False", reason, message)
-
-    def _set(self, kind: ConditionType, status: str, reason: str, message: str) -> bool:
-        old = self._conditions.get(kind)
-        reason = str(reason)
-        changed = old is None or old.status != status
-        if not changed and old and old.reason == reason and old.message == message:
-            return False
-        since = whole_second(self.now) if changed or old is None else old.last_transition_time
-        self._conditions[kind] = Condition.model_construct(
-            type=kind, status=status, reason=reason, message=message, last_transition_time=since
-        )
-        return changed
-
-    def note(self, reason: EventReason, message: str) -> None:
-        """A Normal event."""
-        self.events.append(Event("Normal", str(reason), message))
-
-    def warn(self, reason: EventReason, message: str) -> None:
-        """A Warning event."""
-        self.events.append(Event("Warning", str(reason), message))
-
-    def check_at(self, moment: datetime) -> None:
-        """Look again at that time, or earlier."""
-        if self.next_check is None or moment < self.next_check:
-            self.next_check = moment
-
-    def remove(self, pod: Pod) -> bool:
-        """Delete a pod of ours. Returns whether its name is free right after.
-
-        The API server removes a pod at once that has ended or was never bound, and one that is
-        deleted by force. That is what happens to pods on a lost node, and to a terminating pod
-        that has ended: its kubelet would take up to a second more to tidy up and let the name go.
-        What a finalizer holds is deleted once: no second deletion, by force or not, makes it go.
-        """
-        force = self.node_lost(pod) or (pod.deleted_at is not None and pod.over)
-        if pod.deleted_at is not None and (pod.finalizers or not force):
-            return False
-        self.actions.append(DeletePod(pod.name, pod.uid, force))
-        return not pod.finalizers and (force or not pod.node or pod.phase in TERMINAL)
 
     def renew(self, replica: Replica) -> None:
         """From now on the replica's pod has to be of the current attempt."""
@@ -292,6 +220,3 @@ class Draft:
     def choose_strategy(self) -> None:
         """Take the strategy anew from the spec."""
         self.strategy = choose_strategy(self.spec)
-
-
-ALL_READY = "All pods are ready."

@@ -113,5 +113,5 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
-    made: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    created_attempts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Attempts, by name, of the pods that this process has created, until status says that they were seen."""
