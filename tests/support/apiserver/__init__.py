@@ -32,7 +32,7 @@ exec and logs, admission webhooks, the cost budget of CEL.
 from tests.support.apiserver.faults import Answer, Cut, Hang, Meanwhile, Slow, gateway_timeout, too_many_requests
 from tests.support.apiserver.kinds import Object
 from tests.support.apiserver.server import ApiServer
-from tests.support.apiserver.store import Commit, Happening
+from tests.support.apiserver.storage import Commit, Happening
 
 __all__ = [
     "Answer",

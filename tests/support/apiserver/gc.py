@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.kinds import NAMESPACES
 from tests.support.apiserver.registry import Deletion
-from tests.support.apiserver.store import Happening
+from tests.support.apiserver.storage import Happening
 
 if TYPE_CHECKING:
     from tests.support.apiserver.kinds import Kind, Object
     from tests.support.apiserver.registry import Registry
-    from tests.support.apiserver.store import Commit, Key
+    from tests.support.apiserver.storage import Commit, Key
 
 
 class GarbageCollector:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.apiserver.kinds import Kind, Object
     from tests.support.apiserver.schema import CustomSchema
-    from tests.support.apiserver.store import Store
+    from tests.support.apiserver.storage import Store
 
 IDENTITY_FIELDS = (
     "uid",

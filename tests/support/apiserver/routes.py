@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.support.apiserver import discovery
-from tests.support.apiserver.door import Door, answered
+from tests.support.apiserver.connections import Door, answered
 from tests.support.apiserver.errors import Refusal, bad_request, expired
 from tests.support.apiserver.faults import Faults
 from tests.support.apiserver.kinds import KINDS, Kind, Object
 from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
+from tests.support.apiserver.request_target import Target, decode, noted
 from tests.support.apiserver.selectors import selector
-from tests.support.apiserver.targets import Target, decode, noted
 from tests.support.apiserver.watch import Ask, Views
 
 if TYPE_CHECKING:

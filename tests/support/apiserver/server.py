@@ -23,7 +23,7 @@ from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
 from tests.support.apiserver.routes import Routes
 from tests.support.apiserver.schema import CustomSchema
-from tests.support.apiserver.store import Commit, Store
+from tests.support.apiserver.storage import Commit, Store
 from tests.support.apiserver.watch import Views
 from tests.support.rights import rights
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tests.support.apiserver.errors import expired
-from tests.support.apiserver.store import Commit, Compacted, Happening
+from tests.support.apiserver.storage import Commit, Compacted, Happening
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tests.support.apiserver.kinds import Kind, Object
-    from tests.support.apiserver.store import Key, Store
+    from tests.support.apiserver.storage import Key, Store
 
 INITIAL_END = "k8s.io/initial-events-end"
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tests.support.apiserver import Object
     from tests.support.apiserver.kinds import Kind
-    from tests.support.apiserver.store import Key
+    from tests.support.apiserver.storage import Key
 
 
 class Mirror:

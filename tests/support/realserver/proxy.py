@@ -15,11 +15,11 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from tests.support.apiserver.door import Door, answered
+from tests.support.apiserver.connections import Door, answered
 from tests.support.apiserver.errors import Refusal, expired
 from tests.support.apiserver.faults import ConnectionCut, Faults
 from tests.support.apiserver.log import Log
-from tests.support.apiserver.targets import Target, decode, noted
+from tests.support.apiserver.request_target import Target, decode, noted
 from tests.support.realserver.mirror import as_commit
 
 if TYPE_CHECKING:
