@@ -81,7 +81,7 @@ async def test_a_dead_leader_is_replaced_after_its_lease_and_not_before(electors
     second = await electors("two")
     await asyncio.sleep(0.3)
     began = asyncio.get_running_loop().time()
-    api_server.bury("one")
+    api_server.kill_client("one")
     await asyncio.wait_for(second.leading.wait(), 5)
     assert asyncio.get_running_loop().time() - began > TERMS.lease - 0.5
 

@@ -13,7 +13,7 @@ from dtj_operator.app.preflight import Unprepared
 from dtj_operator.cache.namespaced_name import Key, SourceEnded
 from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
-from tests.support.kubelet import Kubelet, Life
+from tests.support.kubelet import Kubelet, PodBehavior
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ async def test_a_name_that_is_still_held_by_the_pod_that_goes_is_not_asked_for(a
 
 
 async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server, kubelet):
-    kubelet.script("train-worker-0", Life(exit_code=0, seconds=0.05))
+    kubelet.script("train-worker-0", PodBehavior(exit_code=0, seconds=0.05))
     async with running_operator(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Succeeded")[0] == "True")

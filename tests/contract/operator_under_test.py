@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from e2e.cluster.api import Api, wait_until
-from tests.support.chart import HOME
+from tests.support.chart import OPERATOR_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +32,12 @@ def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
             *(sys.executable, "-m", "dtj_operator", "run", "--metrics-bind-address=0"),
             *("--health-probe-bind-address=0", "--log-level=warning", *flags),
         ],
-        env={**inherited, "PYTHONPATH": str(ROOT / "operator"), "KUBECONFIG": str(config), "POD_NAMESPACE": HOME},
+        env={
+            **inherited,
+            "PYTHONPATH": str(ROOT / "operator"),
+            "KUBECONFIG": str(config),
+            "POD_NAMESPACE": OPERATOR_NAMESPACE,
+        },
     )
     try:
         yield process

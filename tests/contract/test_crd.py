@@ -463,8 +463,8 @@ def test_the_status_that_the_operator_writes_is_kept_whole(api: Api):
     from tests.support.job_builder import failed, job, ready
 
     world = job(worker=3, ps=1, chief=1, evaluator=1).running()
-    world.pod("worker", 1, failed(1, message="boom")).later(1).settle().later(1).settle()
-    world.pod("evaluator", 0, failed(1)).pod("ps", 0, ready()).later(5).settle()
+    world.pod("worker", 1, failed(1, message="boom")).later(1).reconcile().later(1).reconcile()
+    world.pod("evaluator", 0, failed(1)).pod("ps", 0, ready()).later(5).reconcile()
     wire = world.status.wire()
     path = f"{JOBS}/{create(api, manifest())['metadata']['name']}"
     assert api.patch(f"{path}/status", {"status": wire})["status"] == wire

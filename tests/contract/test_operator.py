@@ -15,7 +15,7 @@ from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from e2e.cluster.api import Api, ApiError
 from tests.contract.operator_under_test import Jobs, operator
-from tests.support.chart import HOME, USER, operator_rights
+from tests.support.chart import OPERATOR_NAMESPACE, USER, operator_rights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,7 @@ def test_the_standby_takes_over_within_three_seconds_and_nothing_is_written_twic
         jobs.create("before")
         jobs.until(lambda: len(jobs.pods()) == 2, "a job with its pods")
         with operator(account):
-            lease = f"/apis/coordination.k8s.io/v1/namespaces/{HOME}/leases/dtj-operator"
+            lease = f"/apis/coordination.k8s.io/v1/namespaces/{OPERATOR_NAMESPACE}/leases/dtj-operator"
             first = strict_control_plane.api.get(lease)["spec"]["holderIdentity"]
             jobs.until(lambda: _standing_by(strict_control_plane, mark), "a standby that looks at the lease")
             for number in range(5):

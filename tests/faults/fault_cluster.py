@@ -96,7 +96,7 @@ class FaultCluster:
     def start_operator(self, settings: Settings = QUIET) -> OperatorProcess:
         """Start one more operator."""
         operator = OperatorProcess(self.server, self.clock, settings=settings)
-        self.server.entitle(operator.token)
+        self.server.grant_operator_role(operator.token)
         self.operators.append(operator.start())
         return operator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.support.apiserver import Commit, Happening
+from tests.support.apiserver import Commit, EventType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,14 +61,14 @@ class InvariantMonitor:
         return self.reverted + early
 
     def _check(self, commit: Commit) -> None:
-        if commit.kind.plural == "pods" and commit.happening == Happening.ADDED:
+        if commit.kind.plural == "pods" and commit.event_type == EventType.ADDED:
             self._check_replica(commit.object)
             self._check_attempt(commit)
         if commit.kind.plural == "pods" and commit.object["status"].get("phase") == "Succeeded":
             self._done.add((*_replica(commit.object), _label(commit.object, "job-uid")))
         if commit.kind.plural == "distributedtrainingjobs":
             self._early_pods = [pod for pod in self._early_pods if not pod.follows(commit)]
-        if commit.kind.plural == "distributedtrainingjobs" and commit.happening == Happening.MODIFIED:
+        if commit.kind.plural == "distributedtrainingjobs" and commit.event_type == EventType.MODIFIED:
             self._check_counts(commit.previous or {}, commit.object)
             self._check_completion(commit.previous or {}, commit.object)
 

@@ -18,7 +18,7 @@ from tests.faults.invariants import Tracebacks, difference
 from tests.faults.workloads import training_job
 from tests.support import job_builder
 from tests.support.specs import accepted_jobs, endless
-from tests.support.status_checks import check_status, children
+from tests.support.status_checks import check_status, owned_objects
 
 if TYPE_CHECKING:
     from tests.support.apiserver import Object
@@ -86,12 +86,12 @@ async def test_an_edit_that_is_taken_back_brings_the_same_children(
         for number, spec in enumerate(began):
             create(cluster, number, spec)
         await wait_and_check(cluster, len(made))
-        before = [children(stored_job(cluster, number)) for number in range(len(made))]
+        before = [owned_objects(stored_job(cluster, number)) for number in range(len(made))]
         for specs in (stopped(began), edited, stopped(edited), began):
             for number, spec in enumerate(specs):
                 replace(cluster, number, spec)
             await wait_and_check(cluster, len(made))
-        assert difference(before, [children(stored_job(cluster, number)) for number in range(len(made))]) == []
+        assert difference(before, [owned_objects(stored_job(cluster, number)) for number in range(len(made))]) == []
         assert (operator.error, tracebacks.of(cluster)) == (None, [])
 
 

@@ -1,4 +1,4 @@
-"""What the chart gives the operator in a cluster: its kind, its account, its rights."""
+"""What the chart installs for the operator: CRD, ServiceAccount and RBAC roles."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from e2e.cluster.control_plane import ControlPlane
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "dtj-operator"
-HOME: Final = "dtj-system"
+OPERATOR_NAMESPACE: Final = "dtj-system"
 ACCOUNT: Final = "dtj-operator"
-USER: Final = f"system:serviceaccount:{HOME}:{ACCOUNT}"
+USER: Final = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"
 RIGHTS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def rendered() -> list[dict[str, Any]]:
-    """The chart's documents with its default values."""
-    command = [str(binaries.path("helm")), "template", "dtj-operator", str(CHART), "--namespace", HOME]
+    """Render the chart with its default values; returns its documents."""
+    command = [str(binaries.path("helm")), "template", "dtj-operator", str(CHART), "--namespace", OPERATOR_NAMESPACE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
 def install(control_plane: ControlPlane) -> Path:
-    """The rendered definition and rights; a kubeconfig of the operator's ServiceAccount."""
-    account = control_plane.service_account(HOME, ACCOUNT)
+    """Install the chart's CRD and roles; returns a kubeconfig of the operator's ServiceAccount."""
+    account = control_plane.service_account(OPERATOR_NAMESPACE, ACCOUNT)
     kinds = (*RIGHTS, "CustomResourceDefinition")
     documents = [document for document in rendered() if document["kind"] in kinds]
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
@@ -38,7 +38,7 @@ def install(control_plane: ControlPlane) -> Path:
 
 
 def operator_rules() -> list[tuple[str, dict[str, Any]]]:
-    """(namespace, rule) of every rule bound to the operator; no namespace means all."""
+    """Return (namespace, rule) of every rule bound to the operator; no namespace means all."""
     documents = rendered()
     bound = {
         (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
@@ -55,7 +55,7 @@ def operator_rules() -> list[tuple[str, dict[str, Any]]]:
 
 
 def operator_rights() -> set[tuple[str, str, str]]:
-    """(namespace, verb, resource) of everything that the operator may do."""
+    """Return (namespace, verb, resource) of everything that the operator may do."""
     return {
         (namespace, verb, resource)
         for namespace, rule in operator_rules()

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 
 STALL_SECONDS: Final = 0.05
-"""Real seconds without a beat after which a fast clock stands still."""
+"""Real seconds without an update after which a fast clock stands still."""
 BEAT_SECONDS: Final = 0.015
 SHORTEST_WAIT_SECONDS: Final = 0.0005
 """Real seconds; a clock that stands still would make the loop spin otherwise."""
 
 
 class FastClock:
-    """The time of a fast world, shared by its server and its operators.
+    """An accelerated clock, shared by a test's server and its operators.
 
-    Time passes only while somebody beats: when the machine is so busy that the server's loop stands still, so does
-    time, and nobody's request times out for that.
+    Time passes only while `run` updates the clock: when the machine is so busy that the server's loop stands still, so
+    does time, and no request times out because of that.
     """
 
     def __init__(self, speed: float) -> None:
@@ -38,7 +38,7 @@ class FastClock:
         """Seconds passed until the last beat, and when that was in real time; replaced as one, as threads read it."""
 
     def elapsed(self) -> float:
-        """Seconds of the world since its begin."""
+        """Return the accelerated seconds since the start."""
         passed, at = self._beat
         return passed + min(time.monotonic() - at, STALL_SECONDS) * self.speed
 
@@ -51,14 +51,14 @@ class FastClock:
         self._epoch += timedelta(seconds=seconds)
 
     async def run(self) -> None:
-        """Beat until cancelled, in the loop whose stalls are not to count."""
+        """Update the clock until cancelled, in the loop whose stalls shall not count."""
         while True:
             self._beat = (self.elapsed(), time.monotonic())
             await asyncio.sleep(BEAT_SECONDS)
 
 
-class _HastySelector(selectors.BaseSelector):
-    """Waits only the speed-th part of what it is told."""
+class _FastSelector(selectors.BaseSelector):
+    """A selector whose timeouts are divided by `speed`."""
 
     def __init__(self, speed: float) -> None:
         self._inner = selectors.DefaultSelector()
@@ -95,7 +95,7 @@ class FastLoop(asyncio.SelectorEventLoop):
         """`clock`: its seconds; None = from the machine's own clock."""
         self._speed = speed
         self._clock = clock
-        super().__init__(_HastySelector(speed))
+        super().__init__(_FastSelector(speed))
 
     def time(self) -> float:
         """Loop seconds."""
@@ -132,13 +132,13 @@ class FastKopf(asyncio.DefaultEventLoopPolicy):
 
 
 IDLE_SECONDS: Final = 0.001
-"""Real seconds without anything to do after which a loop that hurries goes on to its next timer."""
+"""Real seconds without work after which a loop in a hurry skips to its next timer."""
 TURN_SECONDS: Final = 1e-7
-"""What one turn of a busy loop takes: were it nothing, who asks to be woken in no time would be woken for ever."""
+"""Seconds that one iteration of a busy loop counts: with 0, a timer of no time would run in an endless loop."""
 
 
-class _IdleSelector(_HastySelector):
-    """Counts the seconds in which there was nothing to do; in a hurry it takes them as passed."""
+class _IdleSelector(_FastSelector):
+    """A selector that counts idle seconds; in a hurry it skips them."""
 
     def __init__(self) -> None:
         super().__init__(1.0)
@@ -159,7 +159,7 @@ class _IdleSelector(_HastySelector):
 class IdleLoop(asyncio.SelectorEventLoop):
     """An event loop whose time stands still while there is anything to do.
 
-    However slow the machine, what is late here is late by decision. A wait takes its time, until `hurry` is called.
+    However slow the machine, a late action is late by decision. Waits take real time until `hurry` is called.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,7 @@ class IdleLoop(asyncio.SelectorEventLoop):
         super().__init__(self._idle)
 
     def hurry(self) -> None:
-        """From now on nobody but this loop has anything to do: where it has nothing either, go to the next timer."""
+        """Skip idle time from now on: when the loop has nothing to do, it goes to its next timer."""
         self._idle.hurries = True
 
     def time(self) -> float:

@@ -1,4 +1,4 @@
-"""Pytest fixtures of the in-process API server: `from tests.support.fixtures import *` in a conftest.py."""
+"""Pytest fixtures of the in-process API server, to be imported by a conftest.py."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ __all__ = ["api_server"]
 
 @pytest_asyncio.fixture
 async def api_server() -> AsyncIterator[ApiServer]:
-    """A running API server with our kind, nodes absent, the usual namespaces present."""
+    """Start an API server with our CRD and the usual namespaces, without nodes."""
     async with ApiServer() as server:
         yield server

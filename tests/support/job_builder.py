@@ -1,10 +1,10 @@
-"""A builder for worlds: one job and everything the operator can know of it.
+"""A builder for one job and everything that the operator can know of it.
 
     world = job(worker=3).running().pod("worker", 1, failed(143, disruption="PreemptionByScheduler"))
     outcome = world.decide()
     assert outcome.creates == ["train-worker-1"]
 
-The world is also a small stage: `act()` applies a plan the way the API server would, so that a
+It is also a small simulation: `act()` applies a plan as the API server would, so that a
 test can go on with `later()` and see what the next pass decides.
 """
 
@@ -46,7 +46,7 @@ Change = dict[str, Any]
 
 
 def template(**spec: Any) -> dict[str, Any]:
-    """A pod template with one container named `tensorflow`."""
+    """Return a pod template with one container named `tensorflow`."""
     return {"spec": {"containers": [{"name": "tensorflow", "image": IMAGE}], **spec}}
 
 
@@ -133,7 +133,7 @@ def restarted(count: int, exit_code: int, *, reason: str = "Error", message: str
 
 @dataclass
 class Outcome:
-    """A plan, with the questions that tests ask of it."""
+    """A plan, with shortcuts for assertions."""
 
     plan: Plan
     job_name: str
@@ -169,11 +169,11 @@ class Outcome:
         return found
 
     def has(self, kind: type[Action]) -> bool:
-        """Whether the plan has an action of that type."""
+        """Tell whether the plan has an action of that type."""
         return any(isinstance(action, kind) for action in self.plan.actions)
 
     def holds(self, condition: str) -> bool:
-        """Whether a condition is True."""
+        """Tell whether a condition is True."""
         return self.status.holds(ConditionType(condition))
 
     def true(self) -> set[str]:
@@ -260,7 +260,7 @@ class JobBuilder:
         return self
 
     def lose(self, node: str) -> Self:
-        """The node is given up."""
+        """Mark the node as lost."""
         self.lost_nodes.add(node)
         return self
 
@@ -306,14 +306,14 @@ class JobBuilder:
             self._carry_out(action)
         self.events.extend(plan.events)
 
-    def settle(self, passes: int = 10) -> Self:
-        """Pass after pass until there is nothing to do."""
+    def reconcile(self, passes: int = 10) -> Self:
+        """Run passes until there is nothing to do."""
         for _ in range(passes):
             writes = self.writes
             outcome = self.act()
             if self.job_deleted or (not outcome.plan.actions and self.writes == writes):
                 return self
-        raise AssertionError(f"not settled after {passes} passes: {self.decide().plan}")
+        raise AssertionError(f"not finished after {passes} passes: {self.decide().plan}")
 
     def label(self, role: str, index: int, name: str) -> str:
         """One of our labels of a pod."""
@@ -321,7 +321,7 @@ class JobBuilder:
         return str(labels[f"dtj.dev/{name}"])
 
     def holds(self, condition: str) -> bool:
-        """Whether a condition is True."""
+        """Tell whether a condition is True."""
         return self.status.holds(ConditionType(condition))
 
     def restarts_of(self, role: str) -> int:
@@ -330,7 +330,7 @@ class JobBuilder:
 
     def running(self) -> Self:
         """Started, all pods Ready."""
-        return self.settle().each(ready()).settle()
+        return self.reconcile().each(ready()).reconcile()
 
     def seen(self, reason: str) -> list[str]:
         """Messages of the events of that reason so far."""
@@ -347,12 +347,12 @@ class JobBuilder:
         match action:
             case CreateService():
                 assert self.service is None, "a second service"
-                self.service = self._born(build_service(self.job))
+                self.service = self._created(build_service(self.job))
             case DeleteService(uid):
                 if self.service and self.service["metadata"]["uid"] == uid:
                     self.service = None
             case CreatePod(role, index, attempt):
-                pod = self._born(build_pod(self.job, role, index, attempt))
+                pod = self._created(build_pod(self.job, role, index, attempt))
                 name = pod["metadata"]["name"]
                 if name not in self.pods:
                     pod["spec"]["nodeName"] = f"node-{next(self.uids)}"
@@ -371,7 +371,7 @@ class JobBuilder:
             case DeleteJob():
                 self.job_deleted = True
 
-    def _born(self, raw: dict[str, Any]) -> dict[str, Any]:
+    def _created(self, raw: dict[str, Any]) -> dict[str, Any]:
         raw["metadata"]["uid"] = f"uid-{next(self.uids)}"
         raw["metadata"]["creationTimestamp"] = _text(self.now)
         return raw
@@ -432,9 +432,9 @@ def worker(policy: str = "OnFailure", replicas: int = 2) -> dict[str, object]:
 
 
 def recovered(world: JobBuilder) -> JobBuilder:
-    """Let the incident run its course: waits end, new pods become Ready."""
+    """Run until the incident is over: waits end, new pods become Ready."""
     for _ in range(3):
-        world.reap().settle().each(ready()).settle()
+        world.reap().reconcile().each(ready()).reconcile()
         check = world.decide().plan.requeue_at
         if not world.holds("Restarting") or check is None:
             return world

@@ -13,7 +13,7 @@ INSTALL = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--
 
 
 def folder() -> Path:
-    """For PYTHONPATH."""
+    """Return a directory for PYTHONPATH with tf_keras in it."""
     home = paths.cache() / "tf-keras"
     found = home / hashlib.sha256(PINS.read_bytes()).hexdigest()[:16]
     with locks.held(home.with_suffix(".lock"), "another run to install tf_keras"):

@@ -1,8 +1,8 @@
-"""A scheduler and a kubelet in one: it binds pods, starts them, ends them as scripted, confirms deletions.
+"""A simulated scheduler and kubelet: binds pods, starts them, ends them as scripted, confirms deletions.
 
     async with Kubelet(server) as kubelet:
-        kubelet.script("train-worker-1", Life(exit_code=1, seconds=0.01))   # its first incarnation only
-        kubelet.exit("train-worker-0", 0)                                   # now
+        kubelet.script("train-worker-1", PodBehavior(exit_code=1, seconds=0.01))   # its first incarnation only
+        kubelet.exit("train-worker-0", 0)                                          # now
 
 Times are real seconds and short. It acts as an administrator, on either server: the one in this process and a real one.
 """
@@ -15,7 +15,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from tests.support.apiserver import Commit, Happening
+from tests.support.apiserver import Commit, EventType
 from tests.support.apiserver.kinds import PODS
 from tests.support.apiserver.registry import timestamp
 from tests.support.ports import PROCESS
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Server(Protocol):
-    """What a kubelet needs of an API server. Whatever it has seen change meanwhile it does not change."""
+    """What the kubelet needs of an API server. It does not change an object that was replaced meanwhile."""
 
     @property
     def namespace(self) -> str:
-        """Where pods are looked for unless said."""
+        """The default namespace."""
         ...
 
     def now(self) -> datetime:
-        """The time."""
+        """Return the time."""
         ...
 
     def get(self, plural: str, namespace: str, name: str) -> Object | None:
@@ -56,21 +56,21 @@ class Server(Protocol):
         ...
 
     def bind(self, pod: Object, node: str) -> Object:
-        """Give a pod its node; the pod as it is then."""
+        """Bind a pod to a node; returns the bound pod."""
         ...
 
-    def erase(self, pod: Object) -> None:
-        """Confirm the end of a pod that is being deleted."""
+    def confirm_deletion(self, pod: Object) -> None:
+        """Confirm that a deleted pod has ended."""
         ...
 
     def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
-        """Have `listener` called at every change, in order; the answer ends that."""
+        """Call `listener` at every change, in order; the returned function removes it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
-    """How one incarnation of a pod goes."""
+class PodBehavior:
+    """What one incarnation of a pod does."""
 
     exit_code: int | None = None
     """None: it runs until it is deleted, or until `Kubelet.exit`."""
@@ -103,9 +103,9 @@ class Kubelet:
         self.start_seconds = start_seconds
         self.stop_seconds = stop_seconds
         self.halted = False
-        """While True no deletion is confirmed and no pod started: the node's agent is silent."""
-        self._lives: dict[str, list[Life]] = defaultdict(list)
-        self._born: dict[str, list[str]] = defaultdict(list)
+        """While True no deletion is confirmed and no pod started."""
+        self._behaviors: dict[str, list[PodBehavior]] = defaultdict(list)
+        self._incarnations: dict[str, list[str]] = defaultdict(list)
         self._timers: set[asyncio.TimerHandle] = set()
         self._stop_listening: Callable[[], None] = lambda: None
 
@@ -127,15 +127,15 @@ class Kubelet:
         for timer in self._timers:
             timer.cancel()
 
-    # what tests say ----------------------------------------------------------------------
+    # for tests ---------------------------------------------------------------------------
 
-    def script(self, pod: str, *lives: Life) -> None:
-        """The first incarnations of a pod, in order; later ones run until they are deleted."""
-        self._lives[pod] = list(lives)
+    def script(self, pod: str, *behaviors: PodBehavior) -> None:
+        """Script the first incarnations of a pod, in order; later ones run until they are deleted."""
+        self._behaviors[pod] = list(behaviors)
 
     def incarnations(self, pod: str) -> int:
-        """How many pod objects of this name there have been."""
-        return len(self._born[pod])
+        """Return how many pod objects of this name there have been."""
+        return len(self._incarnations[pod])
 
     def exit(self, pod: str, code: int, *, namespace: str = "", message: str = "", reason: str = "") -> bool:
         """End the main container of the running incarnation; False if there is none."""
@@ -143,7 +143,7 @@ class Kubelet:
         found = self.server.get("pods", namespace, pod)
         if found is None or found["status"].get("phase") != "Running" or found["metadata"].get("deletionTimestamp"):
             return False
-        self._exit(found["metadata"]["uid"], namespace, pod, Life(code, reason=reason, message=message))
+        self._exit(found["metadata"]["uid"], namespace, pod, PodBehavior(code, reason=reason, message=message))
         return True
 
     def set_ready(self, pod: str, *, namespace: str = "", ready: bool) -> None:
@@ -153,7 +153,7 @@ class Kubelet:
             self._status(found, {"conditions": _conditions(found, ready=ready, now=self._now())})
 
     def disrupt(self, pod: str, reason: str, *, namespace: str = "") -> None:
-        """Set the condition DisruptionTarget, as whoever evicts does."""
+        """Set the condition DisruptionTarget, as an eviction does."""
         found = self.server.get("pods", namespace or self.server.namespace, pod)
         if found is not None:
             condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "for the test"}
@@ -161,7 +161,7 @@ class Kubelet:
             self._status(found, {"conditions": [*others, condition]})
 
     def resume(self) -> None:
-        """End a halt: whatever was left undone is done now."""
+        """End a halt and catch up."""
         self.halted = False
         for pod in self.server.list("pods"):
             self._see(pod)
@@ -169,15 +169,15 @@ class Kubelet:
     # what it does ------------------------------------------------------------------------
 
     def _notice(self, commit: Commit) -> None:
-        if commit.kind == PODS and commit.happening != Happening.DELETED:
+        if commit.kind == PODS and commit.event_type != EventType.DELETED:
             self._see(commit.object)
 
     def _see(self, pod: Object) -> None:
         metadata = pod["metadata"]
         uid, place, name = metadata["uid"], metadata["namespace"], metadata["name"]
-        new = uid not in self._born[name]
+        new = uid not in self._incarnations[name]
         if new:
-            self._born[name].append(uid)
+            self._incarnations[name].append(uid)
         if self.halted:
             return
         if metadata.get("deletionTimestamp"):
@@ -193,9 +193,9 @@ class Kubelet:
         timer = asyncio.get_running_loop().call_later(seconds, run)
         self._timers.add(timer)
 
-    def _life(self, uid: str, name: str) -> Life:
-        lives, at = self._lives[name], self._born[name].index(uid)
-        return lives[at] if at < len(lives) else Life()
+    def _behavior(self, uid: str, name: str) -> PodBehavior:
+        behaviors, at = self._behaviors[name], self._incarnations[name].index(uid)
+        return behaviors[at] if at < len(behaviors) else PodBehavior()
 
     def _current(self, uid: str, namespace: str, name: str) -> Object | None:
         pod = self.server.get("pods", namespace, name)
@@ -205,8 +205,8 @@ class Kubelet:
         pod = self._current(uid, namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp") or pod["status"].get("startTime"):
             return
-        life = self._life(uid, name)
-        if not life.bound:
+        behavior = self._behavior(uid, name)
+        if not behavior.bound:
             unbound = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
             self._status(pod, {"conditions": [unbound]})
             return
@@ -214,11 +214,11 @@ class Kubelet:
         node = self.nodes[number % len(self.nodes)]
         if not pod["spec"].get("nodeName"):
             pod = self.server.bind(pod, node)
-        if not life.starts:
+        if not behavior.starts:
             return
         self._status(pod, self._running(pod, restarts=0, address=_address(number)))
-        if life.exit_code is not None:
-            self._later(life.seconds, lambda: self._exit(uid, namespace, name, life))
+        if behavior.exit_code is not None:
+            self._later(behavior.seconds, lambda: self._exit(uid, namespace, name, behavior))
 
     def _running(self, pod: Object, *, restarts: int, address: str) -> Object:
         now = self._now()
@@ -243,24 +243,24 @@ class Kubelet:
             ],
         }
 
-    def _exit(self, uid: str, namespace: str, name: str, life: Life) -> None:
+    def _exit(self, uid: str, namespace: str, name: str, behavior: PodBehavior) -> None:
         pod = self._current(uid, namespace, name)
-        if pod is None or pod["status"].get("phase") != "Running" or life.exit_code is None:
+        if pod is None or pod["status"].get("phase") != "Running" or behavior.exit_code is None:
             return
         policy = pod["spec"]["restartPolicy"]
-        again = policy == "Always" or (policy == "OnFailure" and life.exit_code != 0)
+        again = policy == "Always" or (policy == "OnFailure" and behavior.exit_code != 0)
         now = self._now()
         ended = {
-            "exitCode": life.exit_code,
-            "reason": life.reason or ("Completed" if life.exit_code == 0 else "Error"),
+            "exitCode": behavior.exit_code,
+            "reason": behavior.reason or ("Completed" if behavior.exit_code == 0 else "Error"),
             "startedAt": pod["status"]["startTime"],
             "finishedAt": now,
-            **({"message": life.message} if life.message else {}),
+            **({"message": behavior.message} if behavior.message else {}),
         }
         statuses = [self._ended(status, ended, now, again=again) for status in pod["status"]["containerStatuses"]]
         change: Object = {"containerStatuses": statuses}
         if not again:
-            change["phase"] = "Succeeded" if life.exit_code == 0 else "Failed"
+            change["phase"] = "Succeeded" if behavior.exit_code == 0 else "Failed"
             change["conditions"] = _conditions(pod, ready=False, now=now)
         self._status(pod, change)
 
@@ -273,7 +273,7 @@ class Kubelet:
     def _confirm(self, uid: str, namespace: str, name: str) -> None:
         pod = self._current(uid, namespace, name)
         if pod is not None:
-            self.server.erase(pod)
+            self.server.confirm_deletion(pod)
 
     def _status(self, pod: Object, change: Object) -> None:
         place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
@@ -284,7 +284,7 @@ class Kubelet:
 
 
 def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:
-    """The pod's conditions with Ready as said, and the others that a started pod has."""
+    """Return the pod's conditions with Ready as given, and the others of a started pod."""
     ours = {"PodScheduled": True, "Initialized": True, "ContainersReady": ready, "Ready": ready}
     kept = [old for old in pod["status"].get("conditions", []) if old["type"] not in ours]
     return kept + [
@@ -294,5 +294,5 @@ def _conditions(pod: Object, *, ready: bool, now: str) -> list[Object]:
 
 
 def _address(number: int) -> str:
-    """A loopback address for a pod: tests that run beside this one have others."""
+    """Return a loopback address for a pod; parallel test processes use others."""
     return f"127.{77 + PROCESS}.{number // 250 % 250}.{number % 250 + 1}"

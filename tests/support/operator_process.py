@@ -1,8 +1,8 @@
-"""The real operator in a thread of its own, which can be killed as with `kill -9`.
+"""The real operator in its own thread, which can be killed as with `kill -9`.
 
-The thread has its own event loop, and like a process it shares nothing with others but the API server. `kill`
-is abrupt: from that moment nothing that the operator still sends arrives (`bury`), so whatever
-clean-up its tasks attempt is without effect, and all its memory is dropped.
+The thread has its own event loop, and like a process it shares nothing with others but the API server. `kill` is
+abrupt: from that moment nothing that the operator still sends arrives (`kill_client`), so that cleanup of its tasks has
+no effect, and all its memory is dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=
 PATIENCE_SECONDS: Final = 30.0
 """Real seconds for a start or an end; only a broken operator needs them."""
 
-HOME: Final = "dtj-system"
+OPERATOR_NAMESPACE: Final = "dtj-system"
 """The namespace that the operator runs in."""
 
 _numbers = count(1)
@@ -39,16 +39,16 @@ class Server(Protocol):
         """Where it listens, without TLS."""
         ...
 
-    def bury(self, token: str) -> None:
-        """The client with this token is dead."""
+    def kill_client(self, token: str) -> None:
+        """Kill the client with this token."""
         ...
 
 
 class OperatorProcess:
-    """One operator, from its start to its end."""
+    """One operator, which can be started, stopped and killed."""
 
     def __init__(self, server: Server, clock: FastClock, *, settings: Settings = QUIET) -> None:
-        """It runs in the time of `clock`; each has a bearer token of its own, which is also its thread's name."""
+        """Prepare an operator that uses `clock`; its bearer token is unique and also its thread's name."""
         self.server = server
         self.token = f"operator-{next(_numbers)}"
         self.error: BaseException | None = None
@@ -62,18 +62,18 @@ class OperatorProcess:
         self._thread = threading.Thread(target=self._main, name=self.token, daemon=True)
 
     def start(self) -> OperatorProcess:
-        """Start it; it becomes ready by itself."""
+        """Start the thread, without waiting."""
         self._thread.start()
         return self
 
     def kill(self) -> None:
-        """`kill -9`: at once, without waiting, from any thread."""
+        """Kill it as by `kill -9`: at once, without waiting, from any thread."""
         self._killed = True
-        self.server.bury(self.token)
+        self.server.kill_client(self.token)
         self._from_outside(self._fall)
 
     def terminate(self) -> None:
-        """SIGTERM: finish what has begun, then end."""
+        """Stop it as by SIGTERM: it finishes its work, then ends."""
         self._from_outside(self._stop.set)
 
     async def ended(self) -> None:
@@ -84,7 +84,7 @@ class OperatorProcess:
             raise TimeoutError(message)
 
     async def ready(self) -> None:
-        """Wait until it knows everything that exists; raises what ended it before."""
+        """Wait until its caches are synced; raises the error that ended it before."""
         waited = await asyncio.to_thread(self._ready.wait, PATIENCE_SECONDS)
         if self.error is not None:
             raise self.error
@@ -94,7 +94,7 @@ class OperatorProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs and has not been killed."""
+        """Tell whether the thread runs and has not been killed."""
         return self._thread.is_alive() and not self._killed
 
     def _from_outside(self, act: object) -> None:
@@ -129,7 +129,7 @@ class OperatorProcess:
             self._loop.close()
 
     async def _operate(self) -> None:
-        connection = Connection(server=self.server.url, namespace=HOME, token=Token(self.token))
+        connection = Connection(server=self.server.url, namespace=OPERATOR_NAMESPACE, token=Token(self.token))
         operator = Operator(self._settings, connection, lost=self._lose, now=self._clock.now)
         telling = asyncio.create_task(self._tell_ready(operator))
         try:

@@ -1,4 +1,4 @@
-"""What the chart allows the operator, for servers that do not ask the chart themselves."""
+"""The operator's RBAC rules in the chart, for servers that do not render the chart."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ FILE: Final = Path(__file__).with_suffix(".yaml")
 
 @cache
 def rights() -> list[tuple[str, list[dict[str, Any]]]]:
-    """(namespace, RBAC rules); the namespace is empty for what is allowed in all."""
+    """Return (namespace, RBAC rules); the namespace is empty for cluster-wide rules."""
     return [(grant["namespace"], grant["rules"]) for grant in yaml.safe_load(FILE.read_text())]

@@ -1,4 +1,4 @@
-"""What the status of any job may say, and what its children are, as oracles for whatever has happened to it."""
+"""Checks that a job's status agrees with its objects, whatever has happened to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.job_builder import JobBuilder
 
 
 def check_status(world: JobBuilder) -> None:
-    """What status says is so."""
+    """Assert that the status agrees with the job, its pods and its service."""
     if world.raw["spec"]["managedBy"] == "elsewhere":
         assert "status" not in world.raw
         assert not world.pods
@@ -50,13 +50,13 @@ def _is_ready(pod: dict[str, Any]) -> bool:
     )
 
 
-def children(world: JobBuilder) -> dict[str, Any]:
-    """Pods and service without what is new in each incarnation."""
-    found = {name: _lasting(pod) for name, pod in world.pods.items()}
-    return found | ({"service": _lasting(world.service)} if world.service else {})
+def owned_objects(world: JobBuilder) -> dict[str, Any]:
+    """Return pods and service without what is new in each incarnation."""
+    found = {name: _without_identity(pod) for name, pod in world.pods.items()}
+    return found | ({"service": _without_identity(world.service)} if world.service else {})
 
 
-def _lasting(child: dict[str, Any]) -> dict[str, Any]:
+def _without_identity(child: dict[str, Any]) -> dict[str, Any]:
     child = copy.deepcopy({name: value for name, value in child.items() if name != "status"})
     for name in ("uid", "creationTimestamp", "resourceVersion", "managedFields"):
         child["metadata"].pop(name, None)

@@ -12,7 +12,7 @@ one counter of resourceVersions, answers 409 to stale writes, isolates the statu
 pods gracefully (a kubelet has to confirm: `tests.support.kubelet`), collects garbage by owner
 references, and streams watches with bookmarks, 410 and in-stream errors.
 
-Trouble on demand:
+Faults on demand:
 
     server.faults.on_write(3, Cut(after_commit=True), user_agent="dtj-operator/")
     server.faults.add(lambda request: request.resource == "pods", too_many_requests(), times=2)
@@ -22,7 +22,7 @@ Trouble on demand:
     server.forget_history(); server.break_streams("pods")      # 410 after a compaction
     server.registry.pod_quota["default"] = 2                   # 403 exceeded quota
     server.access.grant("operator-1", "system:serviceaccount:dtj-system:dtj-operator", rules)
-    server.bury("operator-1")                                  # that client is dead, nothing it sends arrives
+    server.kill_client("operator-1")                           # as kill -9: nothing that it still sends arrives
     server.on_commit(listener)                                 # called within every commit
 
 What it does not do: server-side apply, scale, protobuf, tables, strategic merge beyond the lists in `patch.py`,
@@ -32,15 +32,15 @@ exec and logs, admission webhooks, the cost budget of CEL.
 from tests.support.apiserver.faults import Answer, Cut, Hang, Meanwhile, Slow, gateway_timeout, too_many_requests
 from tests.support.apiserver.kinds import Object
 from tests.support.apiserver.server import ApiServer
-from tests.support.apiserver.storage import Commit, Happening
+from tests.support.apiserver.storage import Commit, EventType
 
 __all__ = [
     "Answer",
     "ApiServer",
     "Commit",
     "Cut",
+    "EventType",
     "Hang",
-    "Happening",
     "Meanwhile",
     "Object",
     "Slow",

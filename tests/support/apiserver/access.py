@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens and RBAC rules. A token without rules is a cluster administrator's."""
+"""Authorization: bearer tokens and RBAC rules. A token without rules is a cluster administrator's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Access:
-    """The users of the server."""
+    """The authorizer: users by token, and what they may do."""
 
     users: dict[str, str] = field(default_factory=dict)
     """User name by bearer token; tokens that are not in it are administrators'."""
@@ -31,16 +31,16 @@ class Access:
     """Grants by user name."""
 
     def grant(self, token: str, user: str, rules: Sequence[Object], namespace: str | None = None) -> None:
-        """Make `token` that of `user`, who may do what `rules` say, in addition to earlier grants."""
+        """Make `token` that of `user`, and grant `rules` in addition to earlier grants."""
         self.users[token] = user
         self.grants.setdefault(user, []).append(Grant(tuple(rules), namespace))
 
     def user(self, token: str) -> str:
-        """The name that goes with a token."""
+        """Return the user name of a token."""
         return self.users.get(token, "system:admin")
 
     def allows(self, token: str, verb: str, group: str, resource: str, namespace: str, name: str = "") -> bool:
-        """Whether RBAC allows this; `resource` may be `pods/status`."""
+        """Tell whether RBAC allows this; `resource` may be `pods/status`."""
         user = self.users.get(token)
         if user is None:
             return True
@@ -52,7 +52,7 @@ class Access:
         )
 
     def demand(self, token: str, verb: str, kind: Kind, subresource: str, namespace: str, name: str) -> None:
-        """Raise the 403 of a user who may not."""
+        """Raise a 403 unless RBAC allows this."""
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         if self.allows(token, verb, kind.group, resource, namespace, name):
             return

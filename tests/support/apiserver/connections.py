@@ -1,4 +1,4 @@
-"""Who comes in: clients by their bearer tokens, the dead ones among them, and how they are sent away."""
+"""The connections of clients by bearer token; clients can be killed."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Door:
+class ClientConnections:
     """The clients of one server."""
 
     _dead: set[str] = field(default_factory=set)
     _connections: dict[str, weakref.WeakSet[asyncio.BaseTransport]] = field(default_factory=dict)
     """By bearer token."""
 
-    def bury(self, token: str) -> None:
-        """The client with this token was killed: its connections are gone, and nothing it sends arrives."""
+    def kill_client(self, token: str) -> None:
+        """Abort the connections of the client with this token; nothing that it still sends arrives."""
         self._dead.add(token)
         for transport in self._connections.pop(token, ()):
             if isinstance(transport, asyncio.Transport):
                 transport.abort()
 
     def admit(self, request: web.Request) -> str:
-        """The token of a request. Raises ConnectionCut for those of the dead."""
+        """Return the token of a request. Raises ConnectionCut for a killed client."""
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        self.demand_life(token)
+        self.require_alive(token)
         if request.transport is not None:
             self._connections.setdefault(token, weakref.WeakSet()).add(request.transport)
         return token
 
-    def demand_life(self, token: str) -> None:
-        """Raise ConnectionCut if this client was killed meanwhile."""
+    def require_alive(self, token: str) -> None:
+        """Raise ConnectionCut if this client was killed."""
         if token in self._dead:
             raise ConnectionCut
 
 
-async def answered(
+async def respond(
     request: web.Request, route: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """What `route` says; its refusals as metav1.Status, and the connection reset where it is cut."""
+    """Answer a request by `route`: refusals as metav1.Status, cuts as a connection reset."""
     try:
         return await route(request)
     except Refusal as refusal:

@@ -1,4 +1,4 @@
-"""Copies of objects. `copy.deepcopy` takes four times as long, and every request copies some."""
+"""Deep copies of objects. `copy.deepcopy` takes four times as long, and every request copies some."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def copied(obj: Any) -> Any:
-    """The same all through, and nothing of it shared."""
+    """Return a deep copy."""
     return pickle.loads(pickle.dumps(obj, pickle.HIGHEST_PROTOCOL))

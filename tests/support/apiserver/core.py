@@ -1,4 +1,4 @@
-"""What the API server does with pods, services and the like: defaults, validation, fixed fields."""
+"""Defaults, validation and immutable fields of pods, services and other core kinds."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MUTABLE_POD_FIELDS: Final = (
 
 
 def defaulted(kind: Kind, obj: Object, cluster_ips: int) -> Object:
-    """The object as it is stored when it is created; `cluster_ips` counts services so far."""
+    """Return the object as it is stored at creation; `cluster_ips` counts services so far."""
     if kind.plural == "pods":
         return _pod(obj)
     if kind.plural == "services":
@@ -96,7 +96,7 @@ def _service(obj: Object, cluster_ips: int) -> Object:
 
 
 def validate(kind: Kind, new: Object, old: Object | None) -> None:
-    """Raise a 422 for what the real server would refuse of a core kind."""
+    """Raise a 422 for what the real server would refuse in a core kind."""
     causes = [*_metadata_causes(kind, new)]
     if kind.plural == "pods":
         causes += _pod_causes(new["spec"], old["spec"] if old else None)
@@ -139,7 +139,7 @@ def _metadata_causes(kind: Kind, obj: Object) -> list[tuple[str, str]]:
 
 
 POD_TYPES: dict[str, type] = {"hostname": str, "nodeName": str, "subdomain": str, "terminationGracePeriodSeconds": int}
-"""Of the fields of a pod that this server reads itself."""
+"""Types of the fields of a pod that this server reads itself."""
 
 
 def _pod_causes(spec: Object, old: Object | None) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What the server says it serves: /version, /api, /apis and the lists of resources."""
+"""Discovery: /version, /api, /apis and the lists of resources."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ AUTHORIZATION = "authorization.k8s.io"
 
 
 def core_versions() -> Object:
-    """/api."""
+    """Return the answer to /api."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 def groups(kinds: Sequence[Kind]) -> Object:
-    """/apis."""
+    """Return the answer to /apis."""
     names = dict.fromkeys((kind.group, kind.version) for kind in kinds if kind.group)
     names[AUTHORIZATION, "v1"] = None
     listed = []
@@ -47,7 +47,7 @@ def groups(kinds: Sequence[Kind]) -> Object:
 
 
 def resources(kinds: Sequence[Kind], group: str, version: str) -> Object | None:
-    """The APIResourceList of one group and version; None if it is not served."""
+    """Return the APIResourceList of one group and version; None if it is not served."""
     listed: list[Object] = []
     for kind in kinds:
         if (kind.group, kind.version) != (group, version):

@@ -1,4 +1,4 @@
-"""Refusals, in the API server's own words and shapes (metav1.Status)."""
+"""Refusals, in the API server's own words and format (metav1.Status)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Refusal(Exception):  # noqa: N818 - it is an answer, not a mistake of this
         self.headers = headers or {}
 
     def status(self) -> Object:
-        """The metav1.Status."""
+        """Return the metav1.Status."""
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -52,17 +52,17 @@ def _details(kind: Kind, name: str, **more: object) -> Object:
 
 
 def not_found(kind: Kind, name: str) -> Refusal:
-    """404."""
+    """Return a 404."""
     return Refusal(404, "NotFound", f'{kind.qualified} "{name}" not found', details=_details(kind, name))
 
 
 def already_exists(kind: Kind, name: str) -> Refusal:
-    """409 on a create."""
+    """Return the 409 of a create."""
     return Refusal(409, "AlreadyExists", f'{kind.qualified} "{name}" already exists', details=_details(kind, name))
 
 
 def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
-    """409 on a stale write."""
+    """Return the 409 of a stale write."""
     said = why or "the object has been modified; please apply your changes to the latest version and try again"
     return Refusal(
         409,
@@ -73,7 +73,7 @@ def conflict(kind: Kind, name: str, why: str = "") -> Refusal:
 
 
 def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
-    """422; `causes` are pairs of field and message."""
+    """Return a 422; `causes` are pairs of field and message."""
     said = [f"{field}: {message}" for field, message in causes]
     text = said[0] if len(said) == 1 else "[" + ", ".join(said) + "]"
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
@@ -84,17 +84,17 @@ def invalid(kind: Kind, name: str, causes: list[tuple[str, str]]) -> Refusal:
 
 
 def bad_request(message: str) -> Refusal:
-    """400."""
+    """Return a 400."""
     return Refusal(400, "BadRequest", message)
 
 
 def forbidden(kind: Kind, name: str, why: str, cause: str | None = None) -> Refusal:
-    """403; `cause` is a machine-readable cause such as NamespaceTerminating."""
+    """Return a 403; `cause` is a machine-readable cause such as NamespaceTerminating."""
     more: Object = {"causes": [{"reason": cause, "message": why}]} if cause else {}
     subject = f'{kind.qualified} "{name}"' if name else kind.qualified
     return Refusal(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(kind, name, **more))
 
 
 def expired(message: str) -> Refusal:
-    """410: the resourceVersion or the continue token is older than the history."""
+    """Return a 410: the resourceVersion or the continue token is older than the history."""
     return Refusal(410, "Expired", message)

@@ -1,4 +1,4 @@
-"""Trouble on demand: refusals, cut connections, answers that never come, crashes at the n-th write."""
+"""Faults on demand: refusals, cut connections, answers that never come, crashes at the n-th write."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ConnectionCut(Exception):  # noqa: N818 - what happens to the client, not 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer this instead; `after_commit`: the request has taken effect all the same."""
+    """Answer this instead; `after_commit`: the request has taken effect nevertheless."""
 
     code: int
     reason: str = "InternalError"
@@ -28,7 +28,7 @@ class Answer:
     after_commit: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
-    async def strike(self, _request: Request) -> None:
+    async def trigger(self, _request: Request) -> None:
         """Raise the refusal."""
         raise Refusal(self.code, self.reason, self.message, headers=self.headers)
 
@@ -40,20 +40,20 @@ class Cut:
     after_commit: bool = False
     first: Callable[[], None] = lambda: None
 
-    async def strike(self, _request: Request) -> None:
-        """Cut."""
+    async def trigger(self, _request: Request) -> None:
+        """Cut the connection."""
         self.first()
         raise ConnectionCut
 
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """Say nothing for so long (seconds), then cut the connection: a timeout for the client."""
+    """Do not answer for so many seconds, then cut the connection: a timeout for the client."""
 
     seconds: float = 3600.0
     after_commit: bool = False
 
-    async def strike(self, _request: Request) -> None:
+    async def trigger(self, _request: Request) -> None:
         """Wait, then cut."""
         await asyncio.sleep(self.seconds)
         raise ConnectionCut
@@ -61,25 +61,25 @@ class Hang:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Take so long (seconds), then go on as usual."""
+    """Wait so many seconds, then go on as usual."""
 
     seconds: float
     after_commit: bool = False
 
-    async def strike(self, _request: Request) -> None:
+    async def trigger(self, _request: Request) -> None:
         """Wait."""
         await asyncio.sleep(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Meanwhile:
-    """Do something, and let the request go on as usual; what it takes time for is waited for."""
+    """Call or await a function, then let the request go on as usual."""
 
     act: Callable[[], Awaitable[None] | None]
     after_commit: bool = False
 
-    async def strike(self, _request: Request) -> None:
-        """Do it."""
+    async def trigger(self, _request: Request) -> None:
+        """Call the function."""
         doing = self.act()
         if doing is not None:
             await doing
@@ -89,7 +89,7 @@ Outcome = Answer | Cut | Hang | Meanwhile | Slow
 
 
 def too_many_requests(retry_after_seconds: int = 1) -> Answer:
-    """429, as priority and fairness answers it."""
+    """Return the 429 of priority and fairness."""
     return Answer(
         429,
         "TooManyRequests",
@@ -99,23 +99,23 @@ def too_many_requests(retry_after_seconds: int = 1) -> Answer:
 
 
 def gateway_timeout(*, after_commit: bool = True) -> Answer:
-    """504; by default the write has taken effect."""
+    """Return a 504; by default the write has taken effect."""
     return Answer(504, "Timeout", "request did not complete within the allotted time", after_commit=after_commit)
 
 
 @dataclass(slots=True)
 class Rule:
-    """The requests that pass `match` meet `outcome`: after `skip` of them, `times` times (None = always)."""
+    """A fault: the requests that pass `match` get `outcome`, after `skip` of them, `times` times (None = always)."""
 
     match: Callable[[Request], bool]
     outcome: Outcome
     skip: int = 0
     times: int | None = 1
     hits: int = 0
-    """How often it has struck."""
+    """How often it was triggered."""
 
     def due(self, request: Request) -> bool:
-        """Count this request; whether it is the turn of this rule."""
+        """Count this request; returns whether the rule applies to it."""
         if not self.match(request):
             return False
         if self.skip > 0:
@@ -126,18 +126,18 @@ class Rule:
 
 @dataclass(slots=True)
 class Faults:
-    """The rules in force. The first that takes a request decides."""
+    """The active rules. The first that applies to a request decides."""
 
     rules: list[Rule] = field(default_factory=list)
 
     def add(self, match: Callable[[Request], bool], outcome: Outcome, *, skip: int = 0, times: int | None = 1) -> Rule:
-        """Put a rule in force."""
+        """Add a rule."""
         rule = Rule(match, outcome, skip, times)
         self.rules.append(rule)
         return rule
 
     def on_write(self, n: int, outcome: Outcome, *, user_agent: str = "") -> Rule:
-        """Strike the n-th write (0 = the next one) of this client; leases do not count."""
+        """Add a rule for the n-th write (0 = the next one) of this client; leases do not count."""
         return self.add(
             lambda request: (
                 request.write and request.resource != "leases" and request.user_agent.startswith(user_agent)
@@ -147,11 +147,11 @@ class Faults:
         )
 
     def clear(self) -> None:
-        """No more faults."""
+        """Remove all rules."""
         self.rules.clear()
 
     def take(self, request: Request) -> Outcome | None:
-        """The outcome this request meets, if any."""
+        """Return the outcome of the rule that applies to this request, if any."""
         due = [rule for rule in self.rules if rule.due(request)]
         if not due:
             return None

@@ -1,6 +1,6 @@
-"""The controllers that clean up: garbage collection by owner references, and namespaces.
+"""The garbage collector, by owner references, and the namespace controller.
 
-They act a while after the cause, as the real ones do; until then orphans are there to be seen.
+They act with a delay, as the real ones do; until then orphans are visible.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tests.support.apiserver.errors import Refusal
 from tests.support.apiserver.kinds import NAMESPACES
 from tests.support.apiserver.registry import Deletion
-from tests.support.apiserver.storage import Happening
+from tests.support.apiserver.storage import EventType
 
 if TYPE_CHECKING:
     from tests.support.apiserver.kinds import Kind, Object
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class GarbageCollector:
-    """Deletes what has lost its owners, and empties namespaces that terminate."""
+    """A controller that deletes objects without owners, and empties terminating namespaces."""
 
     def __init__(self, registry: Registry, delay_seconds: float) -> None:
-        """It sweeps `delay_seconds` after each commit that could make garbage; `paused` stops it."""
+        """Sweep `delay_seconds` after each commit that could create garbage, unless `paused`."""
         self.registry = registry
         self.delay_seconds = delay_seconds
         self.paused = False
@@ -31,7 +31,7 @@ class GarbageCollector:
         self._stop_listening = registry.store.listen(self._notice)
 
     def stop(self) -> None:
-        """No more sweeps."""
+        """Stop sweeping."""
         self._stop_listening()
         if self._due is not None:
             self._due.cancel()
@@ -39,9 +39,9 @@ class GarbageCollector:
 
     def _notice(self, commit: Commit) -> None:
         metadata = commit.object["metadata"]
-        gone = commit.happening == Happening.DELETED
-        going = commit.happening == Happening.MODIFIED and metadata.get("deletionTimestamp")
-        orphan = commit.happening == Happening.ADDED and metadata.get("ownerReferences")
+        gone = commit.event_type == EventType.DELETED
+        going = commit.event_type == EventType.MODIFIED and metadata.get("deletionTimestamp")
+        orphan = commit.event_type == EventType.ADDED and metadata.get("ownerReferences")
         if not (gone or going or orphan) or self._due is not None:
             return
         try:
@@ -56,7 +56,7 @@ class GarbageCollector:
             self.sweep()
 
     def sweep(self) -> None:
-        """One pass over everything."""
+        """Check all objects once."""
         present = {obj["metadata"]["uid"] for _, _, obj in self.registry.store.everything()}
         for kind, key, obj in list(self.registry.store.everything()):
             owners = obj["metadata"].get("ownerReferences") or []

@@ -1,4 +1,4 @@
-"""The kinds that the server serves, and what the API server knows about each of them."""
+"""The kinds that the server serves, and their properties."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Kind:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     counts_generations: bool = False
-    """Whether metadata.generation goes up with changes of the spec."""
+    """Whether metadata.generation increases with changes of the spec."""
     unconditional_update: bool = True
-    """Whether a PUT without a resourceVersion is taken."""
+    """Whether a PUT without a resourceVersion is accepted."""
     create_on_update: bool = False
-    """Whether a PUT of an object that is not there creates it."""
+    """Whether a PUT of a missing object creates it."""
     returns_deleted: bool = False
     """Whether an immediate deletion answers with the object instead of a Status."""
     custom: bool = False
@@ -37,17 +37,17 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`v1` or `group/version`."""
+        """Return `v1` or `group/version`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def qualified(self) -> str:
-        """The name in messages, `pods` or `leases.coordination.k8s.io`."""
+        """Return the name in messages, `pods` or `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def root(self) -> str:
-        """The URL path of the group and version, without a trailing slash."""
+        """Return the URL path of the group and version, without a trailing slash."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
 
@@ -108,7 +108,7 @@ KINDS: Final = (NAMESPACES, NODES, PODS, SERVICES, EVENTS, NETWORK_POLICIES, LEA
 
 
 def find(plural: str, group: str | None = None, version: str | None = None) -> Kind | None:
-    """The kind of this plural name; None if the server does not serve it."""
+    """Return the kind of this plural name; None if the server does not serve it."""
     for kind in KINDS:
         if kind.plural == plural and group in (None, kind.group) and version in (None, kind.version):
             return kind

@@ -1,4 +1,4 @@
-"""What was asked of the server, and by whom: the audit log."""
+"""The audit log: all requests, and who sent them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Request:
     token: str
     body: object = None
     code: int = 0
-    """HTTP status; 0 while there is no answer, and for ever if the connection was cut."""
+    """HTTP status; 0 while there is no answer, and permanently if the connection was cut."""
     changed: bool = False
     """Whether anything was committed."""
     time: float = 0.0
@@ -35,12 +35,12 @@ class Request:
 
     @property
     def write(self) -> bool:
-        """Whether the verb is one that changes things."""
+        """Tell whether the verb is a write."""
         return self.verb in WRITES
 
     @property
     def target(self) -> str:
-        """For people: `create pods/train-worker-0`, `update distributedtrainingjobs/train/status`."""
+        """Return a description: `create pods/train-worker-0`, `update distributedtrainingjobs/train/status`."""
         parts = [self.resource, self.name, self.subresource]
         return f"{self.verb} " + "/".join(part for part in parts if part)
 
@@ -52,19 +52,19 @@ class Log:
     requests: list[Request] = field(default_factory=list)
 
     def select(self, test: Callable[[Request], bool]) -> list[Request]:
-        """The requests that pass a test."""
+        """Return the requests that pass a test."""
         return [request for request in self.requests if test(request)]
 
     def by(self, user_agent: str) -> list[Request]:
-        """The requests whose User-Agent begins so."""
+        """Return the requests whose User-Agent begins with `user_agent`."""
         return self.select(lambda request: request.user_agent.startswith(user_agent))
 
     def writes(self, user_agent: str = "") -> list[Request]:
-        """The writes, leases left out: elections and heartbeats are not what counts."""
+        """Return the writes, except those to leases: elections and heartbeats do not count."""
         return self.select(
             lambda request: request.write and request.resource != "leases" and request.user_agent.startswith(user_agent)
         )
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Delete all entries."""
         self.requests.clear()

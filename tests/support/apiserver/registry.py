@@ -1,7 +1,7 @@
-"""The verbs: what create, update, patch and delete mean, on top of the store.
+"""The verbs create, update, patch and delete, on top of the storage.
 
 Everything here is synchronous, so each verb is one transaction. The HTTP routes and the tests'
-own direct calls (`ApiServer.create` and so on) both end here.
+direct calls (`ApiServer.create` and so on) both use it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.apiserver.kinds import Kind, Object
     from tests.support.apiserver.schema import CustomSchema
-    from tests.support.apiserver.storage import Store
+    from tests.support.apiserver.storage import Storage
 
 IDENTITY_FIELDS = (
     "uid",
@@ -35,7 +35,7 @@ IDENTITY_FIELDS = (
 
 
 def timestamp(moment: datetime) -> str:
-    """metav1.Time: whole seconds, UTC."""
+    """Format a metav1.Time: whole seconds, UTC."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -50,7 +50,7 @@ class Deletion:
 
     @classmethod
     def parse(cls, body: Object) -> Deletion:
-        """From a request's body; an empty one means the defaults."""
+        """Parse a request's body; an empty one means the defaults."""
         preconditions = body.get("preconditions") or {}
         return cls(
             grace_seconds=body.get("gracePeriodSeconds"),
@@ -62,14 +62,14 @@ class Deletion:
 
 @dataclass(slots=True)
 class Registry:
-    """The verbs over one store."""
+    """The verbs over one storage."""
 
-    store: Store
+    store: Storage
     now: Callable[[], datetime]
     schemas: dict[str, CustomSchema] = field(default_factory=dict)
-    """Schemas of custom kinds by plural name; a kind without one keeps whatever it is given."""
+    """Schemas of custom kinds by plural name; a kind without one stores any content."""
     pod_quota: dict[str, int] = field(default_factory=dict)
-    """Most pods that a namespace may hold; beyond it creates are answered 403."""
+    """The most pods that a namespace may have; more are refused with 403."""
     pod_admission: Callable[[Object], str | None] = lambda _pod: None
     """Why a pod is refused with 403 (LimitRange, policies); None lets it pass."""
     _service_ips: int = 0
@@ -77,7 +77,7 @@ class Registry:
     # create ------------------------------------------------------------------------------
 
     def create(self, kind: Kind, namespace: str, body: Object, *, strict: bool = False) -> Object:
-        """POST of one object; raises Refusal."""
+        """Handle the POST of one object; raises Refusal."""
         obj = self._incoming(kind, namespace, body)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
@@ -158,7 +158,7 @@ class Registry:
     # read --------------------------------------------------------------------------------
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object:
-        """The current state; raises 404."""
+        """Return the current state; raises a 404."""
         found = self.store.get(kind, (namespace, name))
         if found is None:
             raise not_found(kind, name)
@@ -167,7 +167,7 @@ class Registry:
     # update ------------------------------------------------------------------------------
 
     def update(self, kind: Kind, namespace: str, name: str, body: Object, *, subresource: str = "") -> Object:
-        """PUT of an object or of its status; raises Refusal."""
+        """Handle the PUT of an object or of its status; raises Refusal."""
         new = self._incoming(kind, namespace, body)
         if new["metadata"].setdefault("name", name) != name:
             raise bad_request(
@@ -195,7 +195,7 @@ class Registry:
         *,
         subresource: str = "",
     ) -> Object:
-        """PATCH of an object or of its status; raises Refusal."""
+        """Handle the PATCH of an object or of its status; raises Refusal."""
         old = self.store.get(kind, (namespace, name))
         if old is None:
             raise not_found(kind, name)
@@ -244,7 +244,7 @@ class Registry:
         return self._commit(kind, old, new)
 
     def _isolated(self, kind: Kind, old: Object, new: Object, subresource: str) -> Object:
-        """The status subresource changes the status alone, and nothing else changes the status."""
+        """Isolate the status subresource: it changes the status alone, and nothing else changes the status."""
         if subresource == "status":
             if kind.custom:
                 result = {name: value for name, value in old.items() if name != "status"}
@@ -280,7 +280,7 @@ class Registry:
     # delete ------------------------------------------------------------------------------
 
     def delete(self, kind: Kind, namespace: str, name: str, options: Deletion | None = None) -> tuple[Object, bool]:
-        """DELETE; answers the last state and whether the object is gone already."""
+        """Handle a DELETE; returns the last state and whether the object is gone already."""
         options = options or Deletion()
         old = self.get(kind, namespace, name)
         metadata = old["metadata"]

@@ -1,4 +1,4 @@
-"""What a request is about: its verb, its object, and the line in the log that says so."""
+"""The verb and object of a request, and its entry in the audit log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a URL names."""
+    """The object or list that a URL names."""
 
     kind: Kind
     namespace: str
@@ -26,7 +26,7 @@ class Target:
 
     @classmethod
     def parse(cls, path: str) -> Target | None:
-        """From the path of a URL; None if it names no object or list of a kind that we know."""
+        """Parse the path of a URL; None if it names no object or list of a known kind."""
         parts = [part for part in path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:
             group, version, rest = "", parts[1], parts[2:]
@@ -46,8 +46,8 @@ class Target:
         return cls(kind, namespace, rest[1] if len(rest) > 1 else "", subresource)
 
 
-def noted(request: web.Request, target: Target, token: str, body: Any) -> Request:
-    """The line for the log. Raises a 405."""
+def log_entry(request: web.Request, target: Target, token: str, body: Any) -> Request:
+    """Return the entry for the audit log. Raises a 405."""
     name = target.name or (((body or {}).get("metadata") or {}).get("name", "") if isinstance(body, dict) else "")
     return Request(
         verb=_rbac_verb(request, target),
@@ -64,7 +64,7 @@ def noted(request: web.Request, target: Target, token: str, body: Any) -> Reques
 
 
 def decode(body: bytes) -> Any:
-    """The body of a request; None if there is none. Raises a 400."""
+    """Decode the body of a request; None if there is none. Raises a 400."""
     if not body:
         return None
     try:

@@ -1,4 +1,4 @@
-"""HTTP: from a request to a verb and back."""
+"""The HTTP handlers: from a request to a verb and back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from tests.support.apiserver import discovery
-from tests.support.apiserver.connections import Door, answered
+from tests.support.apiserver.connections import ClientConnections, respond
 from tests.support.apiserver.errors import Refusal, bad_request, expired
 from tests.support.apiserver.faults import Faults
 from tests.support.apiserver.kinds import KINDS, Kind, Object
 from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
-from tests.support.apiserver.request_target import Target, decode, noted
+from tests.support.apiserver.request_target import Target, decode, log_entry
 from tests.support.apiserver.selectors import selector
-from tests.support.apiserver.watch import Ask, Views
+from tests.support.apiserver.watch import WatchCache, WatchRequest
 
 if TYPE_CHECKING:
     from tests.support.apiserver.access import Access
@@ -32,18 +32,18 @@ class Routes:
     """The handlers."""
 
     registry: Registry
-    views: Views
+    watch_cache: WatchCache
     access: Access
     faults: Faults
     log: Log
-    door: Door = field(default_factory=Door)
+    connections: ClientConnections = field(default_factory=ClientConnections)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Any request."""
-        return await answered(request, self._route)
+        """Answer any request."""
+        return await respond(request, self._route)
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        token = self.door.admit(request)
+        token = self.connections.admit(request)
         path = request.path.rstrip("/")
         if path in {"/version", "/api", "/apis", "/healthz", "/readyz", "/livez"} or path.count("/") < 4:
             said = self._discover(path)
@@ -88,15 +88,15 @@ class Routes:
 
     async def _verb(self, request: web.Request, target: Target, token: str) -> web.StreamResponse:
         body = decode(await request.read())
-        note = noted(request, target, token, body)
+        note = log_entry(request, target, token, body)
         verb = note.verb
         self.log.requests.append(note)
         outcome = self.faults.take(note)
         try:
             if outcome is not None and not outcome.after_commit:
-                await outcome.strike(note)
+                await outcome.trigger(note)
             self.access.demand(token, verb, target.kind, target.subresource, target.namespace, target.name)
-            self.door.demand_life(token)
+            self.connections.require_alive(token)
             if verb == "watch":
                 note.code = 200
                 return await self._watch(request, target)
@@ -106,7 +106,7 @@ class Routes:
             finally:
                 note.changed = self.registry.store.revision != before
             if outcome is not None and outcome.after_commit:
-                await outcome.strike(note)
+                await outcome.trigger(note)
         except Refusal as refusal:
             note.code = refusal.code
             raise
@@ -159,7 +159,7 @@ class Routes:
         )
         found = [
             (key, obj)
-            for key, obj in self.views.objects(kind, revision).items()
+            for key, obj in self.watch_cache.objects(kind, revision).items()
             if target.namespace in ("", key[0]) and key > after and selects(obj)
         ]
         metadata: Object = {"resourceVersion": str(revision)}
@@ -181,7 +181,7 @@ class Routes:
             if not version:
                 return self.registry.store.revision, ("", "")
             exact = match == "Exact" and version != "0"
-            return (int(version) if exact else self.views.revision(kind)), ("", "")
+            return (int(version) if exact else self.watch_cache.revision(kind)), ("", "")
         try:
             revision, namespace, name = json.loads(base64.urlsafe_b64decode(token))
         except ValueError:
@@ -197,7 +197,7 @@ class Routes:
         if target.name:
             fields = f"metadata.name={target.name}"
         initial = query.get("sendInitialEvents") == "true"
-        ask = Ask(
+        watch_request = WatchRequest(
             kind=target.kind,
             namespace=target.namespace,
             selects=selector(target.kind, query.get("labelSelector", ""), fields),
@@ -210,14 +210,14 @@ class Routes:
         response.enable_chunked_encoding()
         await response.prepare(request)
         with contextlib.suppress(ConnectionError):  # the client has left
-            async for line in self.views.watch(ask):
+            async for line in self.watch_cache.watch(watch_request):
                 await response.write(line)
             await response.write_eof()
         return response
 
 
 def _rehearsal(registry: Registry) -> Registry:
-    """For dry runs: the verbs on a copy of the store that is thrown away."""
+    """Return a registry on a copy of the storage, for dry runs."""
     return Registry(registry.store.copy(), registry.now, registry.schemas, registry.pod_quota, registry.pod_admission)
 
 

@@ -45,7 +45,7 @@ class Rule:
 
     @classmethod
     def of(cls, entry: Object) -> Rule:
-        """Compiled; an expression that is not CEL raises here, as a real server refuses the CRD."""
+        """Compile an entry; an invalid expression raises here, as a real server refuses the CRD."""
         text, words = entry["rule"], entry.get("messageExpression")
         return cls(
             _environment().compile(text),
@@ -66,19 +66,19 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class RuleBook:
-    """The rules at one place of a schema and below it."""
+class ValidationRules:
+    """The validation rules at one node of a schema and below it."""
 
     schema: Object
     rules: tuple[Rule, ...] = ()
-    properties: dict[str, RuleBook] = field(default_factory=dict)
-    others: RuleBook | None = None
+    properties: dict[str, ValidationRules] = field(default_factory=dict)
+    others: ValidationRules | None = None
     """Of the values of a map."""
-    items: RuleBook | None = None
+    items: ValidationRules | None = None
     """Of the items of a list."""
 
     @classmethod
-    def of(cls, schema: Object) -> RuleBook:
+    def of(cls, schema: Object) -> ValidationRules:
         """The rules found in a schema; places without any are left out."""
         inner = {name: cls.of(child) for name, child in schema.get("properties", {}).items()}
         return cls(
@@ -90,7 +90,7 @@ class RuleBook:
         )
 
     @classmethod
-    def _within(cls, schema: Any) -> RuleBook | None:
+    def _within(cls, schema: Any) -> ValidationRules | None:
         return (cls.of(schema) or None) if isinstance(schema, dict) else None
 
     def __bool__(self) -> bool:

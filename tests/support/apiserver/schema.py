@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tests.support.apiserver.copies import copied
 from tests.support.apiserver.errors import bad_request, invalid
-from tests.support.apiserver.rules import RuleBook
+from tests.support.apiserver.rules import ValidationRules
 
 if TYPE_CHECKING:
     from tests.support.apiserver.kinds import Kind, Object
@@ -34,14 +34,14 @@ class CustomSchema:
     """The schema of one version of a custom kind."""
 
     root: Object
-    rules: RuleBook
+    rules: ValidationRules
 
     @classmethod
     def of(cls, crd: Object, version: str) -> CustomSchema:
         """The schema of `version` in a CustomResourceDefinition."""
         found = next(entry for entry in crd["spec"]["versions"] if entry["name"] == version)
         root = found["schema"]["openAPIV3Schema"]
-        return cls(root, RuleBook.of(root))
+        return cls(root, ValidationRules.of(root))
 
     def admit(self, kind: Kind, new: Object, old: Object | None, *, strict: bool = False) -> Object:
         """The object as it is stored; raises 400 for unknown fields if strict, 422 for invalid ones."""

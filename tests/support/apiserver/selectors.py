@@ -40,7 +40,7 @@ _FIELDS: Final = {
 
 
 def label_selector(text: str) -> Callable[[Object], bool]:
-    """A predicate over objects; raises a 400 for what does not parse."""
+    """Return a predicate over objects; raises a 400 for an invalid selector."""
     tests = [_requirement(part.strip()) for part in _COMMA_OUTSIDE_PARENTHESES.split(text) if part.strip()]
 
     def matches(obj: Object) -> bool:
@@ -70,7 +70,7 @@ def _requirement(text: str) -> Callable[[dict[str, str]], bool]:
 
 
 def field_selector(kind: Kind, text: str) -> Callable[[Object], bool]:
-    """A predicate over objects; only the fields that the real server knows are taken."""
+    """Return a predicate over objects; accepts only the fields that the real server knows."""
     known = ("metadata.name", "metadata.namespace", *_FIELDS.get(kind.plural, ()))
     tests: list[tuple[str, str, bool]] = []
     for part in filter(None, text.split(",")):
@@ -97,7 +97,7 @@ def _field(obj: Object, path: str) -> str:
 
 
 def selector(kind: Kind, labels: str, fields: str) -> Callable[[Object], bool]:
-    """Both selectors as one predicate."""
+    """Return both selectors as one predicate."""
     if not labels and not fields:
         return lambda _: True
     by_label = label_selector(labels)

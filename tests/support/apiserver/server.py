@@ -1,4 +1,4 @@
-"""The server: start, stop, and the handles that tests pull."""
+"""The server: start, stop, and the methods that tests call."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.apiserver.log import Log
 from tests.support.apiserver.registry import Deletion, Registry
 from tests.support.apiserver.routes import Routes
 from tests.support.apiserver.schema import CustomSchema
-from tests.support.apiserver.storage import Commit, Store
-from tests.support.apiserver.watch import Views
+from tests.support.apiserver.storage import Commit, Storage
+from tests.support.apiserver.watch import WatchCache
 from tests.support.rights import rights
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ CRD_FILE: Final = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrain
 OPERATOR: Final = "system:serviceaccount:dtj-system:dtj-operator"
 
 ACCEPTING_TURNS: Final = 5
-"""Turns of the event loop from an accepted socket to a connection that the web server knows."""
+"""Iterations of the event loop from an accepted socket to a connection that the web server knows."""
 
 
 def _utc_now() -> datetime:
@@ -46,7 +46,7 @@ class ApiServer:
     """A Kubernetes API server in this process, on loopback, over plain HTTP."""
 
     namespace: Final = "default"
-    """Where objects are made and looked for unless said."""
+    """The default namespace of all methods."""
 
     def __init__(
         self,
@@ -57,16 +57,16 @@ class ApiServer:
         namespaces: Sequence[str] = ("default", "kube-system", "kube-node-lease", "dtj-system"),
         crd: Path | None = CRD_FILE,
     ) -> None:
-        """`crd`: our CRD's file; when it is absent the kind is served without a schema."""
-        self.store = Store()
+        """Create a server; `crd` is our CRD's file, without which the kind has no schema."""
+        self.store = Storage()
         self.registry = Registry(self.store, now)
-        self.views = Views(self.store, bookmark_seconds=bookmark_seconds)
+        self.watch_cache = WatchCache(self.store, bookmark_seconds=bookmark_seconds)
         self.access = Access()
         self.faults = Faults()
         self.log = Log()
         self.gc = GarbageCollector(self.registry, gc_delay_seconds)
         self.url = ""
-        self._routes = Routes(self.registry, self.views, self.access, self.faults, self.log)
+        self._routes = Routes(self.registry, self.watch_cache, self.access, self.faults, self.log)
         self._runner: web.AppRunner | None = None
         for namespace in namespaces:
             self.create("namespaces", {"metadata": {"name": namespace}})
@@ -83,7 +83,7 @@ class ApiServer:
         established = {"conditions": [{"type": "Established", "status": "True", "reason": "InitialNamesAccepted"}]}
         self.patch("customresourcedefinitions", "", name, {"status": established}, subresource="status")
 
-    # life --------------------------------------------------------------------------------
+    # start and stop ----------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         """Listen on a free port of 127.0.0.1."""
@@ -98,9 +98,9 @@ class ApiServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Stop: streams end, the port is free."""
+        """Stop: end all streams and free the port."""
         self.gc.stop()
-        self.views.break_off()
+        self.watch_cache.break_off()
         if self._runner is not None:
             for site in list(self._runner.sites):
                 await site.stop()
@@ -110,7 +110,7 @@ class ApiServer:
             await self._runner.cleanup()
 
     def kubeconfig(self, path: Path, *, token: str = "admin", namespace: str = "default") -> Path:
-        """Write a kubeconfig for a client with this bearer token; the answer is its path."""
+        """Write a kubeconfig for a client with this bearer token; returns its path."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -122,16 +122,16 @@ class ApiServer:
         path.write_text(json.dumps(config))
         return path
 
-    def entitle(self, token: str) -> None:
-        """Whoever shows this token may do what the chart allows the operator, and no more."""
+    def grant_operator_role(self, token: str) -> None:
+        """Grant this token the operator's roles in the chart, and no other rights."""
         for namespace, rules in rights():
             self.access.grant(token, OPERATOR, rules, namespace or None)
 
-    def bury(self, token: str) -> None:
-        """The client with this token was killed: its connections break, and nothing it still sends arrives."""
-        self._routes.door.bury(token)
+    def kill_client(self, token: str) -> None:
+        """Kill the client with this token: its connections break, and nothing that it still sends arrives."""
+        self._routes.connections.kill_client(token)
 
-    # the tests' own hands ----------------------------------------------------------------
+    # direct access for tests -------------------------------------------------------------
 
     def create(self, plural: str, body: Object, namespace: str | None = None) -> Object:
         """Create an object as an administrator; the namespace is the body's, else `default`."""
@@ -140,11 +140,11 @@ class ApiServer:
         return self.registry.create(kind, place if kind.namespaced else "", body)
 
     def get(self, plural: str, namespace: str, name: str) -> Object | None:
-        """The object, or None."""
+        """Return the object, or None."""
         return self.store.get(_kind(plural), (namespace, name))
 
     def list(self, plural: str, namespace: str | None = None) -> list[Object]:
-        """All objects of a kind, by name."""
+        """Return all objects of a kind, ordered by name."""
         return [obj for _, obj in self.store.items(_kind(plural), namespace)]
 
     def patch(self, plural: str, namespace: str, name: str, body: Any, *, subresource: str = "") -> Object:
@@ -156,72 +156,72 @@ class ApiServer:
         return self.registry.delete(_kind(plural), namespace, name, Deletion(grace_seconds=grace_seconds))[0]
 
     def bind(self, pod: Object, node: str) -> Object:
-        """Give a pod its node, as a scheduler does; the pod as it is then."""
+        """Bind a pod to a node, as a scheduler does; returns the bound pod."""
         metadata = pod["metadata"]
         bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         return self.store.put(PODS, (metadata["namespace"], metadata["name"]), bound)
 
-    def erase(self, pod: Object) -> None:
-        """Confirm the end of a pod that is being deleted, as its kubelet does; nothing if it is gone."""
+    def confirm_deletion(self, pod: Object) -> None:
+        """Confirm that a deleted pod has ended, as its kubelet does; does nothing if it is gone."""
         metadata = pod["metadata"]
         with contextlib.suppress(Refusal):
             this = Deletion(grace_seconds=0, uid=metadata["uid"])
             self.registry.delete(PODS, metadata["namespace"], metadata["name"], this)
 
     async def settled(self) -> None:
-        """Everything that was done by the methods above is there to be read: here it is so at once."""
+        """Wait until all writes of the methods above are visible: here they are at once."""
 
     def now(self) -> datetime:
-        """The time of the server and its nodes."""
+        """Return the time of the server and its nodes."""
         return self.registry.now()
 
     @property
     def revision(self) -> int:
-        """Grows with every commit."""
+        """Return the revision, which grows with every commit."""
         return self.store.revision
 
     def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
-        """Have `listener` called within every commit; the answer ends that."""
+        """Call `listener` within every commit; the returned function removes it."""
         return self.store.listen(listener)
 
     def limit_pods(self, most: int) -> None:
-        """A quota for pods."""
+        """Set a quota for pods."""
         self.registry.pod_quota[self.namespace] = most
 
     def lift_limits(self) -> None:
-        """No more quota."""
+        """Remove the quota."""
         self.registry.pod_quota.clear()
 
-    # trouble, by plural names ------------------------------------------------------------
+    # faults, by plural names -------------------------------------------------------------
 
     def freeze(self, plural: str, *, back: int = 0) -> None:
-        """Watches, and lists from the watch cache, show the state of `back` revisions ago only, until `thaw`."""
-        self.views.freeze(_kind(plural), back)
+        """Freeze the watch cache at the state of `back` revisions ago, for watches and cached lists, until `thaw`."""
+        self.watch_cache.freeze(_kind(plural), back)
 
     def thaw(self, plural: str) -> None:
-        """The watch cache is true again; streams get what they missed."""
-        self.views.thaw(_kind(plural))
+        """Unfreeze the watch cache; streams get what they missed."""
+        self.watch_cache.thaw(_kind(plural))
 
     def delay(self, plural: str, seconds: float) -> None:
-        """Events of this kind arrive so much later."""
-        self.views.delay(_kind(plural), seconds)
+        """Delay watch events of this kind."""
+        self.watch_cache.delay(_kind(plural), seconds)
 
     def drop_events(self, lost: Callable[[Commit], bool]) -> Callable[[], None]:
-        """Streams never see the commits for which `lost` is true; the answer ends that."""
-        return self.views.drop_events(lost)
+        """Hide the commits for which `lost` is true from streams; the returned function ends that."""
+        return self.watch_cache.drop_events(lost)
 
     def forget_history(self) -> None:
-        """Compact: old resourceVersions and continue tokens are answered 410."""
+        """Compact the history: old resourceVersions and continue tokens are answered 410."""
         self.store.compact()
 
     def break_streams(self, plural: str | None = None) -> None:
         """End the watch streams of one kind, or all."""
-        self.views.break_off(_kind(plural) if plural else None)
+        self.watch_cache.break_off(_kind(plural) if plural else None)
 
 
 @cache
 def _load(crd: Path) -> tuple[Object, CustomSchema]:
-    """Read once per process: parsing takes longer than most tests."""
+    """Load the CRD once per process: parsing takes longer than most tests."""
     loaded = yaml.load(crd.read_text(), yaml.CSafeLoader)
     return loaded, CustomSchema.of(loaded, JOBS.version)
 

@@ -1,4 +1,4 @@
-"""The server in a thread of its own, for clients that block."""
+"""The server in its own thread, for blocking clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def in_a_thread(server: ApiServer) -> Iterator[ApiServer]:
-    """Listening from here to the end of the block. Its state belongs to the thread: ask it by HTTP alone."""
+    """Run the server while the block runs. Its state belongs to the thread: use it by HTTP alone."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="api-server", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""Between the operator and a real API server: passes requests on, and makes trouble on demand.
+"""A proxy between the operator and a real API server: forwards requests, and injects faults on demand.
 
 Its clients see a cluster whose only namespace is the one of this proxy.
 """
@@ -15,11 +15,11 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from tests.support.apiserver.connections import Door, answered
+from tests.support.apiserver.connections import ClientConnections, respond
 from tests.support.apiserver.errors import Refusal, expired
 from tests.support.apiserver.faults import ConnectionCut, Faults
 from tests.support.apiserver.log import Log
-from tests.support.apiserver.request_target import Target, decode, noted
+from tests.support.apiserver.request_target import Target, decode, log_entry
 from tests.support.realserver.mirror import as_commit
 
 if TYPE_CHECKING:
@@ -51,32 +51,32 @@ class Proxy:
     cluster: RealCluster
     upstream: aiohttp.ClientSession
     namespace: str
-    door: Door = field(default_factory=Door)
+    connections: ClientConnections = field(default_factory=ClientConnections)
     faults: Faults = field(default_factory=Faults)
     log: Log = field(default_factory=Log)
-    entitled: set[str] = field(default_factory=set)
-    """Clients' tokens; others are turned away."""
+    granted: set[str] = field(default_factory=set)
+    """Tokens of clients; others get 401."""
     oldest: int = 0
-    """Watches from older revisions are told that they are too old."""
+    """Watches from older revisions get 410."""
     _streams: list[_Stream] = field(default_factory=list)
     _halted: dict[Kind, asyncio.Event] = field(default_factory=dict)
-    """Kinds whose streams stand still; set when they go on."""
+    """Kinds whose streams are stopped; set when they continue."""
     _losses: list[Callable[[Commit], bool]] = field(default_factory=list)
 
-    # trouble, beside `faults` -------------------------------------------------------------
+    # faults of streams --------------------------------------------------------------------
 
     def freeze(self, kind: Kind) -> None:
-        """Streams of this kind stand still; lists and reads stay true, as they are with the real server."""
+        """Stop the streams of this kind; lists and reads stay consistent."""
         self._halted.setdefault(kind, asyncio.Event())
 
     def thaw(self, kind: Kind) -> None:
-        """Streams get what they missed."""
+        """Continue the streams; they get what they missed."""
         halted = self._halted.pop(kind, None)
         if halted is not None:
             halted.set()
 
     def drop_events(self, lost: Callable[[Commit], bool]) -> Callable[[], None]:
-        """Streams never see the commits for which `lost` is true; the answer ends that."""
+        """Hide the commits for which `lost` is true from streams; the returned function ends that."""
         self._losses.append(lost)
         return lambda: self._losses.remove(lost)
 
@@ -89,27 +89,27 @@ class Proxy:
     # requests -----------------------------------------------------------------------------
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Any request."""
-        return await answered(request, self._route)
+        """Answer any request."""
+        return await respond(request, self._route)
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
-        token = self.door.admit(request)
-        if token not in self.entitled:
+        token = self.connections.admit(request)
+        if token not in self.granted:
             raise Refusal(401, "Unauthorized", "Unauthorized")
         target = Target.parse(request.path.rstrip("/"))
         if target is None:
             return await self._look_up(request)
         content = await request.read()
-        note = noted(request, target, token, decode(content))
+        note = log_entry(request, target, token, decode(content))
         self.log.requests.append(note)
         outcome = self.faults.take(note)
         try:
             if outcome is not None and not outcome.after_commit:
-                await outcome.strike(note)
-            self.door.demand_life(token)
+                await outcome.trigger(note)
+            self.connections.require_alive(token)
             answer = await self._answer(request, target, note, content)
             if outcome is not None and outcome.after_commit:
-                await outcome.strike(note)
+                await outcome.trigger(note)
         except Refusal as refusal:
             note.code = refusal.code
             raise
@@ -126,7 +126,7 @@ class Proxy:
         return answer
 
     async def _look_up(self, request: web.Request) -> web.Response:
-        """Discovery and reviews of rights: each question goes through once."""
+        """Answer discovery and access reviews; each request is forwarded once and cached."""
         content = await request.read()
         question = (request.method, request.raw_path, content)
         if question in self.cluster.answers:
@@ -165,7 +165,7 @@ class Proxy:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         since = request.query.get("resourceVersion", "")
-        if since and int(since) < self.oldest:  # told within the stream, as the real server does
+        if since and int(since) < self.oldest:  # sent within the stream, as the real server does
             status = expired(f"too old resource version: {since} ({self.oldest})").status()
             await response.prepare(request)
             await response.write_eof(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
@@ -209,7 +209,7 @@ class Proxy:
 
 
 async def lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Whole lines of any length, without their ends."""
+    """Yield whole lines of any length, without line ends."""
     rest = b""
     async for chunk in stream.iter_any():
         *whole, rest = (rest + chunk).split(b"\n")

@@ -1,6 +1,6 @@
-"""The handles that tests pull, the same as those of the server in this process.
+"""A namespace of a real API server, with the methods of the server in this process.
 
-What tests and the kubelet do is done in the order in which they say it, a moment later; `settled` waits for that.
+Writes of tests and the kubelet are done in order in the background; `settled` waits for them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import aiohttp
 from aiohttp import web
 
-from tests.support.apiserver import Happening
+from tests.support.apiserver import EventType
 from tests.support.apiserver.kinds import JOBS, NAMESPACES, NODES, PODS, SERVICES, Kind, Object, find
 from tests.support.realserver.mirror import Mirror
 from tests.support.realserver.proxy import WITHOUT_LIMIT, Proxy, lines
@@ -35,9 +35,9 @@ QUOTA: Final = "pods"
 MIRRORED: Final = (JOBS, PODS, SERVICES)
 MERGE_PATCH: Final = "application/merge-patch+json"
 OUT_OF_DATE: Final = frozenset({404, 409})
-"""Answers to a change of what has gone or been replaced meanwhile: then it is not changed."""
+"""Answers to a change of an object that was deleted or replaced meanwhile: it is not changed then."""
 ANOTHER_INCARNATION: Final = "metadata.uid: Invalid value"
-"""How a patch of a custom resource is refused that was meant for one of the same name before."""
+"""How a patch of a custom resource is refused that was meant for an earlier one of the same name."""
 ERRORS_FROM: Final = 400
 RETRY_SECONDS: Final = 0.1
 REQUEST_LIMIT: Final = aiohttp.ClientTimeout(total=120)
@@ -64,7 +64,7 @@ class RealServer:
     """One namespace of a real API server."""
 
     def __init__(self, cluster: RealCluster, *, now: Callable[[], datetime] = _utc_now) -> None:
-        """`now`: the time of the nodes; the server has its own."""
+        """Prepare; `now` is the time of the nodes, the server has its own."""
         self.namespace = f"fault-{next(cluster.numbers)}"
         self.url = ""
         self.now = now
@@ -75,10 +75,10 @@ class RealServer:
         self._stack = AsyncExitStack()
         self._errors: list[BaseException] = []
 
-    # life --------------------------------------------------------------------------------
+    # start and stop ----------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        """Make the namespace, follow it, open the proxy."""
+        """Create the namespace, watch it, and start the proxy."""
         self._admin = await self._session(self._cluster.admin_tls)
         upstream = await self._session(self._cluster.operator_tls)
         self._proxy = Proxy(self._cluster, upstream, self.namespace)
@@ -119,32 +119,32 @@ class RealServer:
 
     # clients -----------------------------------------------------------------------------
 
-    def entitle(self, token: str) -> None:
-        """Whoever shows this token has the rights of the operator's ServiceAccount."""
-        self._proxy.entitled.add(token)
+    def grant_operator_role(self, token: str) -> None:
+        """Give this token the rights of the operator's ServiceAccount."""
+        self._proxy.granted.add(token)
 
-    def bury(self, token: str) -> None:
-        """The client with this token was killed: its connections break, and nothing it still sends arrives."""
-        self._proxy.door.bury(token)
+    def kill_client(self, token: str) -> None:
+        """Kill the client with this token: its connections break, and nothing that it still sends arrives."""
+        self._proxy.connections.kill_client(token)
 
     @property
     def faults(self) -> Faults:
-        """The rules of trouble in force."""
+        """Return the active faults."""
         return self._proxy.faults
 
     @property
     def log(self) -> Log:
-        """What clients have asked of the server."""
+        """Return the audit log of the clients' requests."""
         return self._proxy.log
 
-    # the tests' own hands ----------------------------------------------------------------
+    # direct access for tests -------------------------------------------------------------
 
     def get(self, plural: str, namespace: str, name: str) -> Object | None:
-        """The object, or None."""
+        """Return the object, or None."""
         return self._mirror.get(_kind(plural), (namespace, name))
 
     def list(self, plural: str, namespace: str | None = None) -> list[Object]:
-        """All objects of a kind in this world, by name."""
+        """Return all objects of a kind in this namespace, ordered by name."""
         return self._mirror.items(_kind(plural), namespace or "")
 
     def create(self, plural: str, body: Object, namespace: str | None = None) -> None:
@@ -172,11 +172,11 @@ class RealServer:
     def _uid(self, kind: Kind, namespace: str, name: str) -> str:
         found = self._mirror.get(kind, (namespace, name))
         if found is None:
-            raise KeyError(f"no {kind.plural}/{name} is to be seen in {namespace}")
+            raise KeyError(f"no {kind.plural}/{name} is visible in {namespace}")
         return str(found["metadata"]["uid"])
 
     def limit_pods(self, most: int) -> None:
-        """A quota for pods; what its controller would reckon is said at once."""
+        """Set a quota for pods; its status is written at once instead of by its controller."""
         hard = {"pods": str(most)}
         path = self._path(QUOTAS, self.namespace)
         quota = {"metadata": {"name": QUOTA}, "spec": {"hard": hard}}
@@ -185,11 +185,11 @@ class RealServer:
         self._acts.put_nowait(_Act("PATCH", QUOTAS, f"{path}/{QUOTA}/status", status, MERGE_PATCH))
 
     def lift_limits(self) -> None:
-        """No more quota."""
+        """Remove the quota."""
         self._acts.put_nowait(_Act("DELETE", QUOTAS, self._path(QUOTAS, self.namespace, QUOTA), {}))
 
     def bind(self, pod: Object, node: str) -> Object:
-        """Give a pod its node, as a scheduler does; the pod as it will be then."""
+        """Bind a pod to a node, as a scheduler does; returns the pod as it will be."""
         metadata = pod["metadata"]
         binding = {
             "apiVersion": "v1",
@@ -201,24 +201,24 @@ class RealServer:
         self._acts.put_nowait(_Act("POST", PODS, path, binding))
         return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
-    def erase(self, pod: Object) -> None:
-        """Confirm the end of a pod that is being deleted, as its kubelet does."""
+    def confirm_deletion(self, pod: Object) -> None:
+        """Confirm that a deleted pod has ended, as its kubelet does."""
         metadata = pod["metadata"]
         self.delete("pods", metadata["namespace"], metadata["name"], grace_seconds=0)
 
     async def settled(self) -> None:
-        """Everything that was done by the methods above is there to be read. Raises what went wrong with it."""
+        """Wait until all writes of the methods above are visible. Raises the first error."""
         await self._acts.join()
         if self._errors:
             raise self._errors[0]
 
     @property
     def revision(self) -> int:
-        """Grows with every commit."""
+        """Return the revision, which grows with every commit."""
         return self._mirror.revision
 
     def on_commit(self, listener: Callable[[Commit], None]) -> Callable[[], None]:
-        """Have `listener` called at every commit, in order; the answer ends that."""
+        """Call `listener` at every commit, in order; the returned function removes it."""
         return self._mirror.listen(listener)
 
     async def _work(self) -> None:
@@ -243,12 +243,12 @@ class RealServer:
             await self._mirror.until(lambda: self._mirror.seen(act.kind) >= revision)
 
     def _ends(self, kind: Kind, uid: str) -> bool:
-        """Whether a deletion is to be seen."""
+        """Tell whether a deletion is visible."""
         left = [obj for obj in self._mirror.items(kind, "") if obj["metadata"]["uid"] == uid]
         return all(obj["metadata"].get("deletionTimestamp") for obj in left)
 
     async def _ask(self, act: _Act) -> Object:
-        """The answer; empty when it comes too late."""
+        """Return the answer; empty for a change that came too late."""
         url, headers = self._cluster.admin.server + act.path, {"Content-Type": act.content_type}
         async with self._admin.request(act.method, url, data=json.dumps(act.body), headers=headers) as said:
             text = await said.text()
@@ -259,7 +259,7 @@ class RealServer:
         return answer
 
     async def _follow(self, kind: Kind) -> None:
-        """Tell the mirror of every commit, from an empty namespace on."""
+        """Feed every commit to the mirror, starting with the empty namespace."""
         url = f"{self._cluster.admin.server}{self._path(kind, self.namespace)}"
         query = {"watch": "true", "timeoutSeconds": "3000"}
         while True:
@@ -269,7 +269,7 @@ class RealServer:
                     continue
                 async for line in lines(stream.content):
                     event = json.loads(line)
-                    assert event.get("type") in set(Happening), f"the watch of {kind.plural} was told {event}"
+                    assert event.get("type") in set(EventType), f"the watch of {kind.plural} was told {event}"
                     self._mirror.tell(kind, event)
                     query["resourceVersion"] = event["object"]["metadata"]["resourceVersion"]
 
@@ -277,10 +277,10 @@ class RealServer:
         place = ("namespaces", namespace, kind.plural) if kind.namespaced else (kind.plural,)
         return "/".join((kind.root, *place, *filter(None, (name, subresource))))
 
-    # trouble, by plural names ------------------------------------------------------------
+    # faults, by plural names -------------------------------------------------------------
 
     def freeze(self, plural: str, *, back: int = 0) -> None:
-        """Watches tell nothing new, until `thaw`. What they have told cannot be taken back, so `back` says nothing."""
+        """Stop all watches of a kind until `thaw`. Events that were sent cannot be undone, so `back` has no effect."""
         self._proxy.freeze(_kind(plural))
 
     def thaw(self, plural: str) -> None:
@@ -292,7 +292,7 @@ class RealServer:
         return self._proxy.drop_events(lost)
 
     def forget_history(self) -> None:
-        """Watches from what is known now are answered 410."""
+        """Answer watches from present and older revisions with 410."""
         self._proxy.oldest = self._mirror.revision
 
     def break_streams(self, plural: str | None = None) -> None:

@@ -74,8 +74,8 @@ def test_columns_and_scale_paths_are_those_of_the_contract():
 
 
 def test_a_status_survives_the_way_through_the_api():
-    world = job(worker=2, evaluator=1).running().pod("worker", 1, failed(1, message="x")).settle()
-    world.pod("evaluator", 0, failed(3)).later(1).settle().each(ready()).settle()
+    world = job(worker=2, evaluator=1).running().pod("worker", 1, failed(1, message="x")).reconcile()
+    world.pod("evaluator", 0, failed(3)).later(1).reconcile().each(ready()).reconcile()
     status = world.status
     assert Job.parse({"status": status.wire()}).status == status
     assert status.wire() == Job.parse({"status": status.wire()}).status.wire()

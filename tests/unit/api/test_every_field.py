@@ -69,14 +69,14 @@ def put(where: Any, path: list[str], value: Any) -> None:
 
 
 def pods(world: JobBuilder) -> list[str]:
-    return sorted(world.settle().pods)
+    return sorted(world.reconcile().pods)
 
 
 def environment(variable: str, key: str) -> Look:
     """One key of a variable of the first worker that holds JSON, `a.b` for the key of a key."""
 
     def look(world: JobBuilder) -> Any:
-        found = json.loads(variables(world.settle(), "train-worker-0")[variable])
+        found = json.loads(variables(world.reconcile(), "train-worker-0")[variable])
         for part in key.split("."):
             found = found[part]
         return found
@@ -97,7 +97,7 @@ def variables(world: JobBuilder, pod: str, container: int = 0) -> dict[str, str]
 
 
 def who_has_tf_config(world: JobBuilder) -> list[str]:
-    pod = world.settle().pods["train-worker-0"]
+    pod = world.reconcile().pods["train-worker-0"]
     everyone = enumerate(pod["spec"]["containers"])
     return [one["name"] for at, one in everyone if "TF_CONFIG" in variables(world, "train-worker-0", at)]
 
@@ -108,7 +108,7 @@ def address(world: JobBuilder) -> str:
 
 
 def claim(world: JobBuilder) -> list[str]:
-    volumes = world.settle().pods["train-worker-0"]["spec"].get("volumes", [])
+    volumes = world.reconcile().pods["train-worker-0"]["spec"].get("volumes", [])
     return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes]
 
 
@@ -122,7 +122,7 @@ def after(change: Change, role: str = "worker", index: int = 1, *, seconds: floa
     """Phase of a running job, and the reason if it failed, some time after that happened to a pod."""
 
     def look(world: JobBuilder) -> str:
-        world.running().pod(role, index, change).settle().later(seconds).settle()
+        world.running().pod(role, index, change).reconcile().later(seconds).reconcile()
         return str(failed_reason(world) or world.status.phase)
 
     return look
@@ -132,7 +132,7 @@ def replaced_after(change: Change) -> Look:
     """The pods that go when that happened to worker 1, and how much of the budget is used then."""
 
     def look(world: JobBuilder) -> tuple[list[str], int]:
-        world.running().pod("worker", 1, change).settle().later(1)
+        world.running().pod("worker", 1, change).reconcile().later(1)
         outcome = world.decide()
         gone = [action.name for action in outcome.plan.actions if isinstance(action, DeletePod)]
         return sorted(gone), outcome.status.restarts.charged
@@ -142,7 +142,7 @@ def replaced_after(change: Change) -> Look:
 
 def message_after(change: Change) -> Look:
     def look(world: JobBuilder) -> str:
-        return world.running().pod("worker", 1, change).settle().later(1).settle().status.message
+        return world.running().pod("worker", 1, change).reconcile().later(1).reconcile().status.message
 
     return look
 
@@ -158,7 +158,7 @@ def waits(failures: int, *, running_between: float = 0) -> Look:
         world.running()
         for _ in range(failures - 1):
             fail(world)
-            world.each(ready()).settle().later(running_between).settle()
+            world.each(ready()).reconcile().later(running_between).reconcile()
         return fail(world)
 
     return look
@@ -183,25 +183,25 @@ def seconds_to_end(begin: Callable[[JobBuilder], JobBuilder]) -> Look:
         begin(world)
         if world.decide().plan.requeue_at is None:
             return None
-        return until(world, lambda: world.settle().status.finished), str(failed_reason(world))
+        return until(world, lambda: world.reconcile().status.finished), str(failed_reason(world))
 
     return look
 
 
 def seconds_to_removal(world: JobBuilder) -> float | None:
-    world.running().pod("worker", 0, done()).settle().reap().settle()
+    world.running().pod("worker", 0, done()).reconcile().reap().reconcile()
     if world.decide().plan.requeue_at is None:
         return None
-    return until(world, lambda: world.settle().job_deleted)
+    return until(world, lambda: world.reconcile().job_deleted)
 
 
 def left_after_success(world: JobBuilder) -> list[str]:
-    world.running().pod("worker", 0, done()).settle().reap().settle()
+    world.running().pod("worker", 0, done()).reconcile().reap().reconcile()
     return [*sorted(world.pods), *(["service"] if world.service else [])]
 
 
 def evaluator_after_success(world: JobBuilder) -> bool:
-    world.running().pod("worker", 0, done()).settle().reap().settle()
+    world.running().pod("worker", 0, done()).reconcile().reap().reconcile()
     return "train-evaluator-0" in world.pods
 
 
@@ -353,7 +353,7 @@ ROWS: Final = (
     ),
     Row(
         "startDeadlineSeconds",
-        seconds_to_end(JobBuilder.settle),
+        seconds_to_end(JobBuilder.reconcile),
         {None: None, 20: (20, "StartDeadlineExceeded")},
     ),
     Row("ttlSecondsAfterFinished", seconds_to_removal, {None: None, 40: 40}),

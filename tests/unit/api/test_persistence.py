@@ -64,24 +64,26 @@ def test_one_of_the_files_has_every_field_of_status_filled():
 
 
 STORIES: dict[str, Callable[[], JobBuilder]] = {
-    "starting": lambda: job(worker=2).settle(),
+    "starting": lambda: job(worker=2).reconcile(),
     "running": lambda: job(**EVALUATED).running(),
-    "waits-to-restart": lambda: job(worker=3).running().later(5).pod("worker", 1, failed(1)).settle(),
+    "waits-to-restart": lambda: job(worker=3).running().later(5).pod("worker", 1, failed(1)).reconcile(),
     "restarting": lambda: (
-        job(worker=3).running().later(5).pod("worker", 2, failed(143, disruption="PreemptionByScheduler")).settle()
+        job(worker=3).running().later(5).pod("worker", 2, failed(143, disruption="PreemptionByScheduler")).reconcile()
     ),
     "recovered": lambda: (
-        job(worker=2).running().later(5).pod("worker", 1, told("Preempted", 143, step=40)).settle().later(3)
-        .reap().settle().each(ready()).settle()
+        job(worker=2).running().later(5).pod("worker", 1, told("Preempted", 143, step=40)).reconcile().later(3)
+        .reap().reconcile().each(ready()).reconcile()
     ),
     "container-restarted": lambda: (
-        job(worker=2, ps=ALWAYS).running().later(9).pod("ps", 1, restarted(2, 137, reason="OOMKilled")).settle()
+        job(worker=2, ps=ALWAYS).running().later(9).pod("ps", 1, restarted(2, 137, reason="OOMKilled")).reconcile()
     ),
-    "evaluator-failed": lambda: job(**EVALUATED).running().later(7).pod("evaluator", 0, failed(1)).settle(),
-    "scaled": lambda: job(worker=2).running().later(4).scale(4).settle(),
-    "suspended": lambda: job(worker=2).running().later(4).spec(suspend=True).settle(),
-    "succeeded": lambda: job(worker=2).running().later(60).pod("worker", 0, done()).settle(),
-    "failed": lambda: job(worker=worker("Never")).running().pod("worker", 1, failed(3)).settle().later(2).settle(),
+    "evaluator-failed": lambda: job(**EVALUATED).running().later(7).pod("evaluator", 0, failed(1)).reconcile(),
+    "scaled": lambda: job(worker=2).running().later(4).scale(4).reconcile(),
+    "suspended": lambda: job(worker=2).running().later(4).spec(suspend=True).reconcile(),
+    "succeeded": lambda: job(worker=2).running().later(60).pod("worker", 0, done()).reconcile(),
+    "failed": lambda: (
+        job(worker=worker("Never")).running().pod("worker", 1, failed(3)).reconcile().later(2).reconcile()
+    ),
 }  # fmt: skip
 """How a job came to have the status in the file of that name."""
 

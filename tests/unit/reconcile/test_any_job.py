@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.job_builder import JobBuilder, failed, ready
 from tests.support.specs import accepted_jobs, endless
-from tests.support.status_checks import check_status, children
+from tests.support.status_checks import check_status, owned_objects
 
 BOUNDED = settings(
     max_examples=40,
@@ -28,13 +28,13 @@ BOUNDED = settings(
 @given(raw=accepted_jobs(), code=st.sampled_from([0, 1, 42, 137, 143]))
 def test_a_job_of_nonsense_is_survived_and_its_status_stays_true(raw: dict[str, Any], code: int):
     world = JobBuilder(raw)
-    check_status(world.settle())
-    check_status(world.each(ready()).settle())
+    check_status(world.reconcile())
+    check_status(world.each(ready()).reconcile())
     for pod in list(world.pods.values())[:1]:
         labels = pod["metadata"]["labels"]
         world.pod(labels["dtj.dev/role"], int(labels["dtj.dev/index"]), failed(code))
-    check_status(world.settle())
-    check_status(world.later(400).settle().reap().settle())
+    check_status(world.reconcile())
+    check_status(world.later(400).reconcile().reap().reconcile())
 
 
 @BOUNDED
@@ -44,11 +44,11 @@ def test_a_spec_that_was_edited_while_suspended_and_is_put_back_brings_the_same_
 ):
     began, edited = endless(first), endless(second)
     world = JobBuilder(first)
-    with_first = children(put(world, began))
+    with_first = owned_objects(put(world, began))
     put(world, began | {"suspend": True})
     put(world, edited)
     put(world, edited | {"suspend": True})
-    assert children(put(world, began)) == with_first
+    assert owned_objects(put(world, began)) == with_first
 
 
 @BOUNDED
@@ -59,15 +59,15 @@ def test_a_size_that_was_changed_while_the_job_runs_and_is_put_back_brings_the_s
     spec = endless(raw)
     assume("worker" in spec["replicaSpecs"])
     world = JobBuilder(raw)
-    before = children(put(world, spec))
+    before = owned_objects(put(world, spec))
     other = copy.deepcopy(spec)
     other["replicaSpecs"]["worker"]["replicas"] = size
     put(world, other)
-    assert children(put(world, spec)) == before
+    assert owned_objects(put(world, spec)) == before
 
 
 def put(world: JobBuilder, spec: dict[str, Any]) -> JobBuilder:
     """Replace the spec; kubelets follow."""
     world.raw["spec"] = copy.deepcopy(spec)
     world.raw["metadata"]["generation"] += 1
-    return world.settle().reap().settle().each(ready()).settle()
+    return world.reconcile().reap().reconcile().each(ready()).reconcile()

@@ -70,8 +70,8 @@ def test_the_plan_makes_no_peer_of_a_pod_that_the_quota_has_refused_but_one_of_a
 def test_an_evaluator_that_is_refused_keeps_no_lost_worker_waiting(kind: BlockedReason, scope: str):
     world = job(worker=2, evaluator=1).spec(failurePolicy={"restartScope": scope})
     world.act()
-    world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0").settle().each(ready()).settle()
-    world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler")).settle().reap().settle()
+    world.vanish("evaluator", 0).refuse(kind, "train-evaluator-0").reconcile().each(ready()).reconcile()
+    world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler")).reconcile().reap().reconcile()
     assert world.pods.keys() == {"train-worker-0", "train-worker-1"}
 
 
@@ -87,8 +87,8 @@ def test_a_new_worker_that_the_quota_keeps_out_keeps_no_lost_one_waiting():
     world.act()
     world.vanish("worker", 2).refuse(BlockedReason.QUOTA_EXCEEDED, "train-worker-2").reap()
     world.raw["status"]["ledger"]["slots"]["worker"][1]["seen"] = ""
-    world.settle().each(ready()).settle()
-    world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler")).settle()
+    world.reconcile().each(ready()).reconcile()
+    world.pod("worker", 1, failed(143, disruption="PreemptionByScheduler")).reconcile()
     assert {"train-worker-1"} == world.pods.keys() & {"train-worker-1", "train-worker-2"}
 
 

@@ -187,7 +187,7 @@ class AnyWorld(RuleBasedStateMachine):
 
     @rule()
     def passes_until_nothing_is_left_to_do(self) -> None:
-        self.world.settle(12)
+        self.world.reconcile(12)
 
     @invariant()
     def a_pass_has_a_sane_plan(self) -> None:
@@ -238,11 +238,11 @@ TestAnyWorld.settings = settings(
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(world=jobs(), changes=st.lists(st.tuples(st.integers(0, 9), CHANGES), max_size=6))
 def test_a_decision_carried_out_leaves_nothing_to_do(world: JobBuilder, changes: list[tuple[int, dict[str, Any]]]):
-    world.settle()
+    world.reconcile()
     for place, change in changes:
         pods = sorted(world.pods)
         if pods:
             labels = world.pods[pods[place % len(pods)]]["metadata"]["labels"]
             world.pod(labels["dtj.dev/role"], int(labels["dtj.dev/index"]), change)
-        world.settle(12)
+        world.reconcile(12)
         assert world.decide().plan.events == ()

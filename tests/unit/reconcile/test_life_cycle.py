@@ -53,7 +53,7 @@ def test_partial_existence_is_completed_not_duplicated():
 
 
 def test_pending_replicas_cause_no_writes():
-    world = job(worker=6).settle().each(pending()).settle()
+    world = job(worker=6).reconcile().each(pending()).reconcile()
     writes = world.writes
     for _ in range(5):
         assert world.later(1).act().plan.actions == ()
@@ -69,7 +69,7 @@ def test_until_all_pods_exist_status_is_written_once():
 
 
 def test_a_whole_life_takes_few_status_writes():
-    world = job(worker=5).settle().each(ready()).settle().each(done()).settle()
+    world = job(worker=5).reconcile().each(ready()).reconcile().each(done()).reconcile()
     assert world.status.phase == "Succeeded"
     assert world.writes + len(world.events) <= 8
 
@@ -93,17 +93,17 @@ def test_a_plan_without_change_returns_the_very_same_status():
 
 
 def test_started_is_said_once_and_running_needs_every_pod():
-    world = job(worker=2, ps=1, chief=1).settle()
-    world.pod("worker", 0, ready()).pod("worker", 1, ready()).pod("chief", 0, ready()).settle()
+    world = job(worker=2, ps=1, chief=1).reconcile()
+    world.pod("worker", 0, ready()).pod("worker", 1, ready()).pod("chief", 0, ready()).reconcile()
     assert not world.holds("Running")
     assert world.status.phase == "Starting"
     assert "train-ps-0" in world.status.message
-    world.pod("ps", 0, ready()).settle()
+    world.pod("ps", 0, ready()).reconcile()
     assert world.holds("Running")
     assert world.status.workers == "3/3"
-    world.pod("ps", 0, not_ready()).settle()
+    world.pod("ps", 0, not_ready()).reconcile()
     assert world.decide().reason("Running") == "NotReady"
-    world.pod("ps", 0, ready()).settle()
+    world.pod("ps", 0, ready()).reconcile()
     assert len(world.seen("Started")) == 1
 
 
@@ -121,7 +121,7 @@ def test_a_pod_level_restart_policy_conflict_is_reported_once():
     assert "worker: restartPolicy Always" in event.message
     assert "worker: hostname" in event.message
     assert world.pods["train-worker-0"]["spec"]["restartPolicy"] == "Never"
-    assert world.settle().seen("TemplateOverridden") == [event.message]
+    assert world.reconcile().seen("TemplateOverridden") == [event.message]
 
 
 def test_the_choice_of_strategy_stands_in_status_with_its_reason():
@@ -158,7 +158,7 @@ def test_a_foreign_pod_in_a_slots_name_is_never_touched():
 
 
 def test_a_recreated_job_waits_for_the_old_pods_and_inherits_nothing():
-    world = job(worker=2).running().pod("worker", 1, failed(1)).settle()
+    world = job(worker=2).running().pod("worker", 1, failed(1)).reconcile()
     world.each(terminating())
     world.raw["metadata"] |= {"uid": "new", "generation": 1}
     world.raw["status"] = {}
@@ -197,49 +197,49 @@ def test_chief_success_ends_the_job_whatever_workers_do():
     outcome = world.act()
     assert outcome.true() == {"Created", "Succeeded"}
     assert outcome.reason("Running") == "Finished"
-    assert world.later(60).settle().status.completion_time == NOW
+    assert world.later(60).reconcile().status.completion_time == NOW
 
 
 def test_a_running_chief_keeps_the_job_running_although_workers_succeeded():
-    world = job(chief=1, worker=2).running().pod("worker", 0, done()).pod("worker", 1, done()).settle()
+    world = job(chief=1, worker=2).running().pod("worker", 0, done()).pod("worker", 1, done()).reconcile()
     assert world.status.phase == "Running"
 
 
 def test_without_a_chief_worker_0_ends_the_job():
-    world = job(worker=3).running().pod("worker", 0, done()).settle()
+    world = job(worker=3).running().pod("worker", 0, done()).reconcile()
     assert world.status.phase == "Succeeded"
 
 
 def test_all_workers_have_to_succeed_under_all_workers():
     world = job(worker=4).spec(successPolicy={"type": "AllWorkers"}).running()
-    world.pod("worker", 0, done()).settle()
+    world.pod("worker", 0, done()).reconcile()
     assert world.status.phase == "Running"
-    world.each(done()).settle()
+    world.each(done()).reconcile()
     assert world.decide().reason("Succeeded") == "AllWorkersSucceeded"
 
 
 def test_two_workers_succeeded_and_two_failed_without_restart_is_a_failure():
     world = job(worker={"replicas": 4, "restartPolicy": "Never"}).spec(successPolicy={"type": "AllWorkers"})
     world.running().pod("worker", 0, done()).pod("worker", 1, done())
-    world.pod("worker", 2, failed(1)).pod("worker", 3, failed(1)).settle().later(1).settle()
+    world.pod("worker", 2, failed(1)).pod("worker", 3, failed(1)).reconcile().later(1).reconcile()
     assert world.status.phase == "Failed"
 
 
 def test_chief_failure_without_restart_fails_the_job_although_workers_succeeded():
     world = job(chief={"restartPolicy": "Never"}, worker=2).running()
-    world.pod("worker", 0, done()).pod("worker", 1, done()).pod("chief", 0, failed(1)).settle().later(1).settle()
+    world.pod("worker", 0, done()).pod("worker", 1, done()).pod("chief", 0, failed(1)).reconcile().later(1).reconcile()
     assert world.status.phase == "Failed"
 
 
 def test_a_sidecar_that_runs_on_does_not_keep_the_job_alive():
     world = job(worker=1).running()
-    world.pod("worker", 0, {**done(), "phase": "Running"}).settle()
+    world.pod("worker", 0, {**done(), "phase": "Running"}).reconcile()
     assert world.status.phase == "Succeeded"
 
 
 def test_final_progress_comes_from_the_termination_message():
     message = '{"class":"done","step":90,"checkpointStep":90,"metrics":{"accuracy":0.97,"x":NaN}}'
-    world = job(worker=1).running().pod("worker", 0, done(message=message)).settle()
+    world = job(worker=1).running().pod("worker", 0, done(message=message)).reconcile()
     progress = world.status.progress
     assert progress
     assert (progress.step, progress.last_checkpoint_step, progress.metrics) == (90, 90, {"accuracy": 0.97})
@@ -247,7 +247,7 @@ def test_final_progress_comes_from_the_termination_message():
 
 def test_a_job_that_fails_keeps_the_last_values_too():
     world = job(worker=1).spec(failurePolicy={"maxRestarts": 0}).running()
-    world.pod("worker", 0, told("user-error", 1, step=40, checkpointStep=30)).settle().later(1).settle()
+    world.pod("worker", 0, told("user-error", 1, step=40, checkpointStep=30)).reconcile().later(1).reconcile()
     progress = world.status.progress
     assert progress
     assert (world.status.phase, progress.step, progress.last_checkpoint_step) == ("Failed", 40, 30)
@@ -266,7 +266,7 @@ def test_a_job_that_fails_keeps_the_last_values_too():
 @pytest.mark.parametrize("code", [0, 1])
 def test_nothing_that_a_pod_says_at_its_end_breaks_its_job(message: str, code: int):
     world = job(worker=1).running()
-    world.pod("worker", 0, done(message=message) if code == 0 else failed(code, message=message)).settle()
+    world.pod("worker", 0, done(message=message) if code == 0 else failed(code, message=message)).reconcile()
     assert world.status.phase == ("Succeeded" if code == 0 else "Restarting")
     assert serializer.loads(serializer.dumps(world.status.wire()))
 
@@ -284,15 +284,15 @@ def test_nothing_that_a_pod_says_at_its_end_breaks_its_job(message: str, code: i
 )
 def test_clean_pod_policy_on_success(policy: str, left: set[str], service: bool):  # noqa: FBT001
     world = job(chief=1, worker=3, ps=1).spec(cleanPodPolicy=policy, strategy={"type": "None"}).running()
-    world.pod("worker", 2, pending()).pod("worker", 0, done()).settle()
-    world.pod("chief", 0, done()).settle().reap().settle()
+    world.pod("worker", 2, pending()).pod("worker", 0, done()).reconcile()
+    world.pod("chief", 0, done()).reconcile().reap().reconcile()
     assert set(world.pods) == left
     assert (world.service is not None) == service
 
 
 def test_clean_pod_policy_holds_when_the_job_fails_by_its_limit():
     world = job(worker=3).spec(cleanPodPolicy="Running", failurePolicy={"maxRestarts": 0}).running()
-    world.pod("worker", 1, failed(1)).settle().later(1).settle().reap().settle()
+    world.pod("worker", 1, failed(1)).reconcile().later(1).reconcile().reap().reconcile()
     assert world.decide().reason("Failed") == "MaxRestartsExceeded"
     assert set(world.pods) == {"train-worker-1"}
 
@@ -301,18 +301,18 @@ def test_the_evaluator_may_finish_its_last_evaluation():
     world = job(worker=2, evaluator=1).running()
     world.spec(successPolicy={"waitForEvaluatorSeconds": 60}, cleanPodPolicy="All", ttlSecondsAfterFinished=5)
     world.raw["status"]["specHash"] = ""
-    world.pod("worker", 0, done()).settle().reap().settle()
+    world.pod("worker", 0, done()).reconcile().reap().reconcile()
     assert set(world.pods) == {"train-evaluator-0"}
     assert world.service is not None
     assert world.decide().plan.requeue_at == NOW + timedelta(seconds=60)
-    assert not world.later(30).settle().job_deleted
+    assert not world.later(30).reconcile().job_deleted
     outcome = world.later(30).act()
     assert outcome.deletes == ["train-evaluator-0"]
     assert outcome.has(DeleteService)
 
 
 def test_ttl_deletes_the_job_after_its_time():
-    world = job(worker=1).spec(ttlSecondsAfterFinished=30).running().pod("worker", 0, done()).settle()
+    world = job(worker=1).spec(ttlSecondsAfterFinished=30).running().pod("worker", 0, done()).reconcile()
     assert world.decide().plan.requeue_at == NOW + timedelta(seconds=30)
     assert world.later(30).decide().has(DeleteJob)
     assert not world.spec(suspend=True).decide().has(DeleteJob)
@@ -334,24 +334,24 @@ def test_the_deadline_fires_without_any_other_event():
 
 
 def test_the_deadline_does_not_count_suspended_time():
-    world = job(worker=1).spec(activeDeadlineSeconds=30).running().later(20).spec(suspend=True).settle().reap()
+    world = job(worker=1).spec(activeDeadlineSeconds=30).running().later(20).spec(suspend=True).reconcile().reap()
     assert world.later(100).decide().plan.requeue_at is None
-    world.spec(suspend=False).settle()
+    world.spec(suspend=False).reconcile()
     assert world.status.start_time == NOW + timedelta(seconds=120)
     assert world.decide().plan.requeue_at == NOW + timedelta(seconds=150)
 
 
 def test_the_start_deadline_holds_until_the_first_running_only():
-    world = job(worker=2).spec(startDeadlineSeconds=10).settle()
+    world = job(worker=2).spec(startDeadlineSeconds=10).reconcile()
     world.later(10).act()
     assert world.decide().reason("Failed") == "StartDeadlineExceeded"
     world = job(worker=2).spec(startDeadlineSeconds=10).running().each(not_ready())
-    world.later(60).settle()
+    world.later(60).reconcile()
     assert not world.status.finished
 
 
 def test_a_job_whose_pods_became_ready_while_no_operator_looked_has_not_missed_its_start():
-    world = job(worker=2).spec(startDeadlineSeconds=10).settle().each(ready()).later(60).settle()
+    world = job(worker=2).spec(startDeadlineSeconds=10).reconcile().each(ready()).later(60).reconcile()
     assert world.status.phase == "Running"
     assert world.seen("Failed") == []
 
@@ -361,15 +361,15 @@ def test_the_start_deadline_holds_also_where_the_api_servers_clock_is_ahead():
     world.act()
     for pod in world.pods.values():
         pod["metadata"]["creationTimestamp"] = "2026-01-01T12:05:00Z"
-    assert world.settle().decide().plan.requeue_at == NOW + timedelta(seconds=10)
+    assert world.reconcile().decide().plan.requeue_at == NOW + timedelta(seconds=10)
 
 
 def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
-    world = job(worker=1).spec(startDeadlineSeconds=10).settle().each(not_ready()).settle()
-    world.spec(suspend=True).settle().later(5).spec(suspend=False).settle()
-    world.later(60).settle()
+    world = job(worker=1).spec(startDeadlineSeconds=10).reconcile().each(not_ready()).reconcile()
+    world.spec(suspend=True).reconcile().later(5).spec(suspend=False).reconcile()
+    world.later(60).reconcile()
     assert not world.status.finished
-    created = world.reap().settle().now
+    created = world.reap().reconcile().now
     assert world.decide().plan.requeue_at == created + timedelta(seconds=10)
 
 
@@ -377,11 +377,11 @@ def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
 
 
 def test_image_pull_errors_show_on_the_job_and_do_not_flap():
-    world = job(worker=1).settle().pod("worker", 0, pending("ErrImagePull", "no such image")).settle()
+    world = job(worker=1).reconcile().pod("worker", 0, pending("ErrImagePull", "no such image")).reconcile()
     assert world.decide().reason("Running") == "ImagePullFailed"
     assert "no such image" in world.status.message
     writes = world.writes
-    world.pod("worker", 0, pending("ImagePullBackOff", "Back-off pulling image")).settle()
+    world.pod("worker", 0, pending("ImagePullBackOff", "Back-off pulling image")).reconcile()
     assert world.writes == writes
 
 
@@ -392,21 +392,21 @@ ENDED_BESIDE = (
 
 
 def test_a_container_that_ends_beside_the_main_one_is_named_before_the_job_runs_and_after():
-    world = job(worker=2).settle().each(ready()).pod("worker", 1, ended_beside("log", 0)).settle()
+    world = job(worker=2).reconcile().each(ready()).pod("worker", 1, ended_beside("log", 0)).reconcile()
     assert world.status.message == f"Waits for train-worker-1 to be ready. {ENDED_BESIDE.format(0)}"
-    world.each(ready()).settle().pod("worker", 1, ended_beside("log", 3)).settle()
+    world.each(ready()).reconcile().pod("worker", 1, ended_beside("log", 3)).reconcile()
     assert world.status.message == f"Waits for train-worker-1 to be ready again. {ENDED_BESIDE.format(3)}"
     assert world.decide().plan.actions == ()
 
 
 def test_a_container_that_the_kubelet_restarts_beside_the_main_one_is_not_named():
     world = job(chief=1, worker=1, ps=worker("Always", 1)).running()
-    world.pod("ps", 0, ended_beside("log", 3)).settle()
+    world.pod("ps", 0, ended_beside("log", 3)).reconcile()
     assert world.status.message == "Waits for train-ps-0 to be ready again."
 
 
 def test_unschedulable_pods_show_on_the_job():
-    world = job(worker=1).settle().pod("worker", 0, unschedulable("0/3 nodes are available")).settle()
+    world = job(worker=1).reconcile().pod("worker", 0, unschedulable("0/3 nodes are available")).reconcile()
     assert world.decide().reason("Running") == "Unschedulable"
     assert world.status.phase == "Pending"
 
@@ -453,7 +453,7 @@ def test_a_spec_that_drifts_while_the_job_runs_is_reported_and_not_acted_upon():
     outcome = world.act()
     assert outcome.creates == []
     assert outcome.reason("Invalid") == "SpecChanged"
-    world.spec(clusterDomain="").settle()
+    world.spec(clusterDomain="").reconcile()
     assert set(world.pods) == {"train-worker-0", "train-worker-1"}
     assert not world.holds("Invalid")
 
@@ -480,7 +480,7 @@ def test_progress_is_written_at_most_every_thirty_seconds():
 
 
 def test_told_reasons_reach_people():
-    world = job(worker=1).running().pod("worker", 0, told("user-error", 1, message="no column 'x'")).settle()
+    world = job(worker=1).running().pod("worker", 0, told("user-error", 1, message="no column 'x'")).reconcile()
     assert "no column 'x'" in world.status.message
     assert "failed with exit code 1 (UserError): no column 'x'" in world.seen("PodFailed")[0]
 
@@ -488,6 +488,6 @@ def test_told_reasons_reach_people():
 def test_an_evicted_pod_names_its_node():
     world = job(worker=1).running()
     node = world.node_of("worker", 0)
-    world.pod("worker", 0, evicted()).settle()
+    world.pod("worker", 0, evicted()).reconcile()
     assert world.status.last_incident
     assert world.status.last_incident.node == node

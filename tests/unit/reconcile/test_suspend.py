@@ -23,7 +23,9 @@ def test_suspended_at_creation_creates_nothing():
 
 
 def test_suspending_removes_pods_and_service_and_resuming_makes_them_again():
-    world = job(worker=2).running().pod("worker", 1, failed(1)).settle().later(1).settle().each(ready()).settle()
+    world = (
+        job(worker=2).running().pod("worker", 1, failed(1)).reconcile().later(1).reconcile().each(ready()).reconcile()
+    )
     charged = world.status.restarts.charged
     outcome = world.spec(suspend=True).act()
     assert outcome.deletes == ["train-worker-0", "train-worker-1"]
@@ -33,61 +35,61 @@ def test_suspending_removes_pods_and_service_and_resuming_makes_them_again():
     assert world.status.restarts.charged == charged == 1
     world.later(5).spec(suspend=False).act()
     assert world.decide().creates == []
-    world.reap().settle()
+    world.reap().reconcile()
     assert world.decide().reason("Suspended") == "Resumed"
     assert set(attempts(world).values()) == {"2"}
     assert world.status.start_time == world.now
     assert world.status.restarts.total == 1
-    world.each(ready()).settle()
+    world.each(ready()).reconcile()
     assert len(world.seen("Started")) == 2
 
 
 def test_a_spec_edited_while_suspended_is_what_the_resume_starts():
-    world = job(worker=2).running().spec(suspend=True).settle().reap()
-    world.spec(suspend=False, clusterDomain="example.org").scale(3).settle()
+    world = job(worker=2).running().spec(suspend=True).reconcile().reap()
+    world.spec(suspend=False, clusterDomain="example.org").scale(3).reconcile()
     assert len(world.pods) == 3
     assert not world.holds("Invalid")
 
 
 def test_success_seen_together_with_suspension_is_success():
-    world = job(worker=1).running().pod("worker", 0, done()).spec(suspend=True).settle()
+    world = job(worker=1).running().pod("worker", 0, done()).spec(suspend=True).reconcile()
     assert world.status.phase == "Succeeded"
 
 
 def test_a_pod_that_ends_with_0_because_a_suspension_stops_it_is_not_done():
-    world = job(worker=2).running().spec(suspend=True).settle()
-    world.pod("worker", 0, done()).pod("worker", 1, done()).settle()
+    world = job(worker=2).running().spec(suspend=True).reconcile()
+    world.pod("worker", 0, done()).pod("worker", 1, done()).reconcile()
     assert world.status.completed == {}
-    world.spec(suspend=False).settle().reap().settle()
+    world.spec(suspend=False).reconcile().reap().reconcile()
     assert world.status.phase != "Succeeded"
     assert attempts(world) == {"train-worker-0": "1", "train-worker-1": "1"}
 
 
 def test_a_pod_that_had_ended_with_0_before_the_suspension_is_done():
-    world = job(worker=2).running().pod("worker", 1, done()).spec(suspend=True).settle().reap()
+    world = job(worker=2).running().pod("worker", 1, done()).spec(suspend=True).reconcile().reap()
     assert world.status.completed == {Role.WORKER: (1,)}
-    world.spec(suspend=False).settle()
+    world.spec(suspend=False).reconcile()
     assert attempts(world)["train-worker-1"] == "0"
 
 
 def test_a_suspended_job_whose_new_size_is_done_has_succeeded_and_is_not_suspended():
-    world = job(worker=2).spec(successPolicy={"type": "AllWorkers"}).running().pod("worker", 0, done()).settle()
-    world.spec(suspend=True).settle().reap().settle()
+    world = job(worker=2).spec(successPolicy={"type": "AllWorkers"}).running().pod("worker", 0, done()).reconcile()
+    world.spec(suspend=True).reconcile().reap().reconcile()
     assert world.decide().true() == {"Created", "Suspended"}
-    world.scale(1).settle()
+    world.scale(1).reconcile()
     assert world.decide().true() == {"Created", "Succeeded"}
 
 
 def test_suspend_holds_the_ttl_of_a_finished_job_and_nothing_else():
-    world = job(worker=1).spec(ttlSecondsAfterFinished=5).running().pod("worker", 0, done()).settle()
-    world.spec(suspend=True).settle().later(60).settle()
+    world = job(worker=1).spec(ttlSecondsAfterFinished=5).running().pod("worker", 0, done()).reconcile()
+    world.spec(suspend=True).reconcile().later(60).reconcile()
     assert (world.status.phase, world.job_deleted) == ("Succeeded", False)
-    assert world.spec(suspend=False).settle().job_deleted
+    assert world.spec(suspend=False).reconcile().job_deleted
 
 
 def test_a_resume_waits_for_pods_that_still_terminate():
-    world = job(worker=2).running().spec(suspend=True).settle().later(0.5).spec(suspend=False).settle()
+    world = job(worker=2).running().spec(suspend=True).reconcile().later(0.5).spec(suspend=False).reconcile()
     assert set(attempts(world).values()) == {"0"}
-    world.reap().settle()
+    world.reap().reconcile()
     assert set(attempts(world).values()) == {"1"}
     assert world.status.restarts.total == 0

@@ -341,6 +341,6 @@ async def test_answers_can_be_refusals_or_come_too_late(client, server):
 
 
 async def test_a_buried_client_reaches_nothing(client, server):
-    server.bury("dead")
+    server.kill_client("dead")
     with pytest.raises(aiohttp.ClientError):
         await client("GET", PODS, Authorization="Bearer dead")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest_asyncio
 
 from tests.support.apiserver import ApiServer
-from tests.support.kubelet import Kubelet, Life
+from tests.support.kubelet import Kubelet, PodBehavior
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -53,7 +53,7 @@ async def test_a_pod_is_bound_and_becomes_ready(kubelet):
 
 
 async def test_incarnations_go_as_scripted_one_after_another(kubelet):
-    kubelet.script("a", Life(exit_code=3, message="boom"), Life(exit_code=0))
+    kubelet.script("a", PodBehavior(exit_code=3, message="boom"), PodBehavior(exit_code=0))
     for expected, code in (("Failed", 3), ("Succeeded", 0)):
         make(kubelet, "a")
         await until(lambda: phase(kubelet, "a") != "Pending" and phase(kubelet, "a") != "Running")
