@@ -5,7 +5,6 @@ then the peers; then the strategy, which becomes the default one; then everythin
 """
 
 import contextlib
-import functools
 import gc
 import os
 import random
@@ -18,6 +17,8 @@ from typing import Any, NoReturn
 from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
+from dtj_trainer.compat import keras as compat_keras
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc import reporter
 from dtj_trainer.ipc.reporter import ChildLink
@@ -141,6 +142,7 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     started = time.monotonic()
     import tensorflow as tf
 
+    compat.check()
     devices.configure(environment.devices, deterministic=deterministic)
     choice = choose(environment, _count_devices(tf, environment))
     if choice.type == "MultiWorkerMirrored":
@@ -152,7 +154,7 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         _serve(environment, child)
     strategy = build(choice, environment)
     if choice.type == "MultiWorkerMirrored":
-        _know_optimizers()
+        compat_keras.remember_optimizer_attributes()
     if choice.type != "None":
         tf.distribute.experimental_set_strategy(strategy)
     _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
@@ -165,16 +167,6 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         copies = _copies(_current)
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
     return _current
-
-
-def _know_optimizers() -> None:
-    """Let Keras learn now what an optimizer is made of, and keep it: it makes one for that each time it saves a model
-    (3.15 looks for what it keeps under another name), and a variable made under this strategy waits for all processes.
-    """
-    from keras.src.saving import saving_lib
-
-    saving_lib.get_attr_skipset = functools.cache(saving_lib.get_attr_skipset)
-    saving_lib.get_attr_skipset("Optimizer")
 
 
 def _copies(session: Session) -> str:
@@ -242,18 +234,11 @@ def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
 
         keras.utils.set_random_seed(seed)
         os.environ.setdefault("PYTHONHASHSEED", str(seed))
-    elif not _is_seeded():
+    elif not compat.has_global_seed():
         random.seed(0)
         np.random.seed(0)  # noqa: NPY002 - what programs use
     if deterministic:
         tf.config.experimental.enable_op_determinism()
-
-
-def _is_seeded() -> bool:
-    """Whether the program has called keras.utils.set_random_seed, or tf.random.set_seed, by itself."""
-    from tensorflow.python.eager import context
-
-    return context.global_seed() is not None
 
 
 def _hear_sigterm(child: ChildLink) -> None:

@@ -20,7 +20,7 @@ from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
 from dtj_trainer.exit_status import classify
 from dtj_trainer.storage.folder import Aside, folder
-from dtj_trainer.strategy import initial_values
+from dtj_trainer.strategy.initial_values import mark_restored
 
 INDEX = "checkpoint"
 VISIBLE_SECONDS = 20.0
@@ -103,7 +103,7 @@ class Checkpoints:
                     f"the checkpoint {self.place.name}/{name} is of another model ({_first_line(error)}); "
                     "use the model that wrote it, or another checkpoint directory"
                 ) from error
-        initial_values.known(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
+        mark_restored(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
         found = _NAME.match(name)
         self.saved_step = int(found[1]) if found else None
 

@@ -4,9 +4,11 @@ tf.train.Checkpoint reads and writes in one go. Here its own names and values ar
 2.21 writes into buffers that it has handed out under MultiWorkerMirrored.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from dtj_trainer.compat import tensorflow as compat
 
 Writing = Callable[[Path], None]
 """Writes the files of a checkpoint that begin with a path; from any thread."""
@@ -17,14 +19,11 @@ def take(objects: Mapping[str, Any]) -> Writing | None:
     import tensorflow as tf
 
     checkpoint = tf.train.Checkpoint(**objects)  # held: its saver does not
-    gather = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
-    if gather is None:
-        return None
-    serialized, _, registered, _ = gather()
-    if any(registered.values()):
+    tensors = compat.checkpoint_tensors(checkpoint)
+    if tensors is None:
         return None
     try:
-        parts = [(name, piece, tf.raw_ops.DeepCopy(x=value)) for name, piece, value in _parts(serialized)]
+        parts = [(name, piece, tf.raw_ops.DeepCopy(x=value)) for name, piece, value in tensors]
     except tf.errors.OpError:  # a type that TensorFlow cannot copy
         return None
 
@@ -38,14 +37,3 @@ def take(objects: Mapping[str, Any]) -> Writing | None:
             )
 
     return write
-
-
-def _parts(serialized: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[str, str, Any]]:
-    """Name, slice and value of everything in a checkpoint; a slice is empty but for variables in parts."""
-    for tensors in serialized.values():
-        for key, pieces in tensors.items():
-            for piece, found in (pieces if isinstance(pieces, dict) else {"": pieces}).items():
-                if not hasattr(found, "slice_spec"):
-                    yield key, piece.strip(), found
-                elif (value := found.tensor) is not None:
-                    yield found.name, found.slice_spec.strip(), value

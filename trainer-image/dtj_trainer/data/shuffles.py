@@ -3,15 +3,15 @@
 from collections.abc import Iterator
 from typing import Any
 
+from dtj_trainer.compat import tensorflow as compat
+
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3", "ShuffleAndRepeatDataset")
 """Their third and fourth inputs are the seeds; two zeros mean a random order (tf.data's random_seed.get_seed)."""
 
 
 def unseeded(dataset: Any) -> bool:
     """Whether a `shuffle` of the dataset, at any depth, has neither a seed of its own nor a global one."""
-    import tensorflow as tf
-
-    graph = tf.compat.v1.GraphDef.FromString(dataset._as_serialized_graph().numpy())  # noqa: SLF001 - no public way
+    graph = compat.dataset_graph(dataset)
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
     return any(all(seed == 0 for seed in seeds) for nodes in bodies for seeds in _seeds(nodes))
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Generator
 from typing import Any
 
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.reader import Batches, Chunks, Reading
 
 OPEN, NEXT = "dtj_trainer.data.open", "dtj_trainer.data.next"
@@ -88,18 +89,8 @@ def _plain(function: Any) -> Any:
 
 def register() -> None:
     """Make the functions known to TensorFlow in this process; a server calls it before it serves."""
-    from tensorflow.python.ops import script_ops
-
-    class AsTheyAre(script_ops.EagerFunc):
-        """A function whose arrays the op gets as they are. For others TensorFlow 2.21 first makes sure of each that it
-        is one, and parses the version of NumPy for that: 0.1 ms a column.
-        """
-
-        def __call__(self, _device: Any, _token: Any, args: Any) -> Any:
-            return self._func(*args)
-
-    _functions.update({OPEN: _open, NEXT: AsTheyAre(_next, None, is_grad_func=False)})
-    script_ops._py_funcs._funcs.update(_functions)  # noqa: SLF001 - public functions choose the name
+    _functions.update({OPEN: _open, NEXT: compat.without_conversion(_next)})
+    compat.register_python_functions(_functions)
 
 
 _functions: dict[str, Any] = {}

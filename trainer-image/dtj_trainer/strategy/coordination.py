@@ -12,6 +12,7 @@ from typing import Any
 
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.probes import serves
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.errors import PeerLost
 
 FIRST_ASK_SECONDS = 5.0
@@ -32,9 +33,7 @@ class Board:
         self._rounds = itertools.count()
         self._store: Any = None
         if processes > 1:
-            from tensorflow.python.eager import context
-
-            self._store = context.context()
+            self._store = compat.key_value_store()
 
     def from_chief(self, text: str) -> str:
         """What rank 0 says; every process has to call it, in the same order."""

@@ -2,21 +2,22 @@
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.tf_config import TRAINING_ROLES
+from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.compat.types import Strategy
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.strategy import initial_values
 from dtj_trainer.strategy.choose import Choice
+from dtj_trainer.strategy.initial_values import InitialValues
 
 REGISTER_SECONDS = 900
 
 
-def build(choice: Choice, environment: Environment) -> Any:
+def build(choice: Choice, environment: Environment) -> Strategy:
     """The strategy over all processes; blocks until all of them have come.
 
     Call it only when every peer's name resolves and the leader's port answers.
@@ -24,11 +25,9 @@ def build(choice: Choice, environment: Environment) -> Any:
     import tensorflow as tf
 
     options = _communication(tf, choice)
-    with _training_roles_only(environment), _devices(environment.devices.logical_devices):
+    with _training_roles_only(environment):
         _quick_heartbeats(environment)
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
-    initial_values.collect(strategy)
-    return strategy
+        return compat.multi_worker_strategy(options, InitialValues(), logical_cpus=environment.devices.logical_devices)
 
 
 def _communication(tf: Any, choice: Choice) -> Any:
@@ -62,54 +61,12 @@ def _training_roles_only(environment: Environment) -> Iterator[None]:
             os.environ["TF_CONFIG"] = before
 
 
-@contextmanager
-def _devices(logical_cpus: int | None) -> Iterator[None]:
-    """A replica on each logical CPU: by itself the strategy takes all GPUs, else one CPU, and has no setting for it."""
-    if logical_cpus is None:
-        yield
-        return
-    from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended as Extended
-
-    theirs = Extended._initialize_local_devices  # noqa: SLF001 - no public seam
-
-    def ours(self: Any, resolver: Any, worker: str) -> tuple[tuple[str, ...], str]:
-        devices, kind = theirs(self, resolver, worker)
-        if kind == "CPU":
-            devices = tuple(f"{worker}/device:CPU:{number}" for number in range(logical_cpus))
-        return devices, kind
-
-    Extended._initialize_local_devices = ours  # noqa: SLF001
-    try:
-        yield
-    finally:
-        Extended._initialize_local_devices = theirs  # noqa: SLF001
-
-
 def _quick_heartbeats(environment: Environment) -> None:
-    """Notice a frozen or unreachable peer within `heartbeat_seconds` instead of TensorFlow's ten.
-
-    TensorFlow has no public setting for this; where the private one is gone, its default stays.
-    """
     if environment.trainers < 2:  # noqa: PLR2004 - alone, nobody has a heart to listen to
         return
-    try:
-        from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
-        from tensorflow.python.eager import context
-
-        leader = "chief" if environment.members("chief") else "worker"
-        context.context().configure_coordination_service(
-            service_type="standalone",
-            service_leader=f"/job:{leader}/replica:0/task:0",
-            heartbeat_timeout_in_ms=int(environment.heartbeat_seconds * 1000),
-            cluster_register_timeout_in_ms=REGISTER_SECONDS * 1000,
-            coordinated_jobs=[
-                coordination_config_pb2.CoordinatedJob(name=role, num_tasks=environment.members(role))
-                for role in TRAINING_ROLES
-                if environment.members(role)
-            ],
-        )
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        warnings.warn(
-            f"this TensorFlow does not take a heartbeat time ({error}); a frozen peer is noticed after its default",
-            stacklevel=2,
-        )
+    compat.configure_coordination_service(
+        {role: environment.members(role) for role in TRAINING_ROLES if environment.members(role)},
+        leader="chief" if environment.members("chief") else "worker",
+        heartbeat_seconds=environment.heartbeat_seconds,
+        register_seconds=REGISTER_SECONDS,
+    )

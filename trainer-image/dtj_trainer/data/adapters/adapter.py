@@ -323,18 +323,6 @@ def iterator(dataset: Any, session: Session) -> Any:
     return iter(session.strategy.distribute_datasets_from_function(lambda _: dataset))
 
 
-def can_move(iterator: Any) -> bool:
-    """Whether what was traced with this iterator can go on with another dataset of the same structure."""
-    return getattr(iterator, "_iterator_resource", None) is not None
-
-
-def move(iterator: Any, dataset: Any) -> None:
-    """Let an iterator that was made by `iterator` read another dataset from its beginning."""
-    import tensorflow as tf
-
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=iterator._iterator_resource)  # noqa: SLF001 - no public name
-
-
 def _split(tf: Any, dataset: Any, replicas: int) -> Any:
     """Each batch as `replicas` elements in a row."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dtj_trainer.compat import keras as compat
 from dtj_trainer.errors import PreflightFailed
 
 
@@ -50,7 +51,7 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     import tensorflow as tf
 
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)  # float16: what scales the loss has no rate of its own
-    given = optimizer._learning_rate  # noqa: SLF001 - the property calls it
+    given = compat.learning_rate_object(optimizer)
     held = getattr(given, "unscaled", given)
 
     def times(step: Any) -> Any:
@@ -82,9 +83,7 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
             held.assign(value / times(optimizer.iterations))
 
     scheduled = isinstance(held, keras.optimizers.schedules.LearningRateSchedule)
-    # Not by the property: that takes the rate's variable out of the optimizer's list, which then cannot be saved, and
-    # would not fit the checkpoint of another number of replicas.
-    optimizer._learning_rate = Schedule() if scheduled else Rate(own())  # noqa: SLF001
+    compat.set_learning_rate_object(optimizer, Schedule() if scheduled else Rate(own()))
 
 
 def rate_of(optimizer: Any) -> float | None:
@@ -99,7 +98,7 @@ def rate_of(optimizer: Any) -> float | None:
 def same_rate(optimizer: Any) -> Iterator[None]:
     """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    rate = getattr(optimizer, "_learning_rate", None)
+    rate = compat.learning_rate_object(optimizer)
     held: Any = getattr(rate, "unscaled", rate)
     before = held.numpy() if hasattr(held, "assign") else None
     yield

@@ -5,6 +5,8 @@ Variables stay in 32 bits under these policies, so a model that is built can cha
 
 from typing import Any
 
+from dtj_trainer.compat import keras as compat
+
 
 def make_default(kind: str) -> None:
     """`kind` is float16 or bfloat16; layers made from now on compute in it."""
@@ -17,14 +19,9 @@ def convert(model: Any, kind: str) -> None:
     """Let the layers of a compiled model compute in `kind`, but for those that were given a dtype of their own."""
     import keras
 
-    for layer in model._flatten_layers():  # noqa: SLF001 - the public `layers` are not nested
-        if layer.dtype_policy.name == "float32" and not _was_chosen(layer):
+    for layer in compat.all_layers(model):
+        if layer.dtype_policy.name == "float32" and not compat.has_own_dtype(layer):
             layer.dtype_policy = f"mixed_{kind}"
     optimizer = model.optimizer
     if kind == "float16" and optimizer is not None and not hasattr(optimizer, "inner_optimizer"):
         model.optimizer = keras.optimizers.LossScaleOptimizer(optimizer, name="loss_scale_optimizer")  # as compile does
-
-
-def _was_chosen(layer: Any) -> bool:
-    arguments = getattr(layer, "_auto_config", None)
-    return arguments is not None and arguments.config.get("dtype") is not None

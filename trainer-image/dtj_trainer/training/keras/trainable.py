@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from dtj_trainer.compat import keras as compat_keras
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
@@ -37,7 +39,7 @@ class KerasModel:
         self.model = model
         self.session = session
         self.clip_norm = clip_norm
-        self._has_training = bool(getattr(model, "_call_has_training_arg", True))
+        self._has_training = compat_keras.call_has_training(model)
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
         self._readers: dict[str, Any] = {}
         self._share = 1.0
@@ -218,7 +220,7 @@ class KerasModel:
 
     def _tracked(self) -> list[Any]:
         """The model's metrics but its own loss mean: the loop has that."""
-        tracker = getattr(self.model, "_loss_tracker", None)
+        tracker = compat_keras.loss_tracker(self.model)
         return [metric for metric in self.model.metrics if metric is not tracker]
 
     def metrics(self) -> dict[str, Any]:
@@ -370,10 +372,7 @@ def build(model: Any, spec: Any, session: Session) -> None:
         _tell_of_statistics(model)
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     _build_from_outputs(model, batch)
-    symbolic = getattr(model, "_symbolic_build", None)
-    if symbolic is not None:
-        symbolic(data_batch=batch)
-    elif not model.built:
+    if not compat_keras.build_symbolically(model, batch) and not model.built:
         model(keras.utils.unpack_x_y_sample_weight(batch)[0])
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
@@ -425,7 +424,7 @@ def _build_from_outputs(model: Any, batch: Any) -> None:
     """
     import keras
 
-    metrics, loss = getattr(model, "_compile_metrics", None), getattr(model, "_compile_loss", None)
+    loss, metrics = compat_keras.compiled_loss_and_metrics(model)
     outputs = getattr(model, "outputs", None) if model.built else None
     if not outputs or len(outputs) != 1 or metrics is None or loss is None:
         return
@@ -449,9 +448,7 @@ def _right_strategy(model: Any, session: Session) -> None:
         return
     kinds: Any = tf.distribute.DistributedValues
     if session.choice.type == "CentralStorage":
-        from tensorflow.python.distribute import ps_values
-
-        kinds = ps_values.AggregatingVariable
+        kinds = compat.central_storage_variable()
     for variable in model.variables:
         if not isinstance(variable.value, kinds):
             raise UserError(BUILT_EARLY)
@@ -470,18 +467,8 @@ def _summed_already(optimizer: Any, replicas: int) -> Iterator[float]:
     if replicas == 1:
         yield 1.0
         return
-    inner = [optimizer, getattr(optimizer, "inner_optimizer", None)]
-    summing = [each for each in inner if hasattr(each, "_all_reduce_sum_gradients")]
-    if not summing:
-        yield 1.0 / replicas
-        return
-    for each in summing:
-        each._all_reduce_sum_gradients = lambda pairs: pairs  # noqa: SLF001 - Keras has no public way to skip its sum
-    try:
-        yield 1.0
-    finally:
-        for each in summing:
-            del each._all_reduce_sum_gradients  # noqa: SLF001 - as above
+    with compat_keras.without_gradient_sum(optimizer) as skips:
+        yield 1.0 if skips else 1.0 / replicas
 
 
 def _overrides(model: Any, method: str) -> bool:

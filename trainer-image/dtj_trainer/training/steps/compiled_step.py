@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.initialization import Session
-from dtj_trainer.strategy import initial_values
+from dtj_trainer.strategy.initial_values import broadcast
 from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps.trainable import Trainee
 
@@ -77,16 +78,16 @@ class Call:
     def prepare(self) -> None:
         """Trace and run no step, where the trace can be used from another position on."""
         self.seek(Position())
-        if adapter.can_move(self._iterator):
+        if compat.can_seek(self._iterator):
             self._row(0, Ballot())
 
     def seek(self, position: Position) -> None:
         dataset = self._dataset(position)
-        if self._function is not None and adapter.can_move(self._iterator):
-            adapter.move(self._iterator, dataset)
+        if self._function is not None and compat.can_seek(self._iterator):
+            compat.restart_iterator(self._iterator, dataset)
             return
         self._iterator = adapter.iterator(dataset, self._session)
-        initial_values.agree(self._session.strategy)
+        broadcast(self._session.strategy)
         self._function = self._compile()
 
     def _row(self, steps: int, ballot: Ballot) -> Any:

@@ -1,0 +1,184 @@
+"""Every use of what Keras keeps private, each with the version that it was seen in.
+
+`check` says what a Keras lacks before anything is built on it. Where a function here can do without, it does.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Final
+
+from dtj_trainer.compat.types import Metric, Model, Optimizer, Structure, Tensor
+from dtj_trainer.errors import PreflightFailed
+
+SUPPORTED: Final = "3.12 to 3.15"
+NEEDED: Final = {
+    "a loss with reduction='sum' on several replicas": ("keras.src.losses.loss", "reduce_values"),
+    "saving a model while several processes train": ("keras.src.saving.saving_lib", "get_attr_skipset"),
+    "a loss that a layer adds, on several replicas": (
+        "keras.src.backend.common.stateless_scope",
+        "StatelessScope.add_loss",
+    ),
+    "mixed_precision": ("keras.src.layers.layer", "Layer._flatten_layers"),
+}
+"""What is needed for something, by what it is needed for: a module, and a name in it."""
+
+
+def check() -> None:
+    """Refuse a Keras that lacks something of NEEDED. All of these modules are part of `import keras`.
+
+    Raises:
+        PreflightFailed: names what is missing and what it is for.
+    """
+    for purpose, (module, name) in NEEDED.items():
+        try:
+            attrgetter(name)(import_module(module))
+        except (ImportError, AttributeError):
+            import keras
+
+            raise PreflightFailed(
+                f"Keras {keras.__version__} has no {module}.{name}, which {purpose} needs; use Keras {SUPPORTED}"
+            ) from None
+
+
+# Models ---------------------------------------------------------------------------------------------------------------
+
+
+def call_has_training(model: Model) -> bool:
+    """Return whether the model's `call` takes `training`. Seen in 3.12 and 3.15."""
+    return bool(getattr(model, "_call_has_training_arg", True))
+
+
+def build_symbolically(model: Model, batch: Structure) -> bool:
+    """Build the model, its loss and its metrics from the KerasTensors of a batch, without running an op.
+
+    False where this Keras has no way to. Seen in 3.12 and 3.15.
+    """
+    build = getattr(model, "_symbolic_build", None)
+    if build is not None:
+        build(data_batch=batch)
+    return build is not None
+
+
+def loss_tracker(model: Model) -> Metric | None:
+    """Return the metric in which Keras keeps the mean of the model's loss. Seen in 3.12 and 3.15."""
+    found: Metric | None = getattr(model, "_loss_tracker", None)
+    return found
+
+
+def compiled_loss_and_metrics(model: Model) -> tuple[Any, Any]:
+    """Return what `compile` made of `loss` and `metrics`; None for what there is not. Seen in 3.12 and 3.15."""
+    return getattr(model, "_compile_loss", None), getattr(model, "_compile_metrics", None)
+
+
+def all_layers(model: Model) -> list[Any]:
+    """Return the model and every layer in it; the public `layers` are not nested. Seen in 3.12 and 3.15."""
+    return list(model._flatten_layers())  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def has_own_dtype(layer: Any) -> bool:
+    """Return whether a layer was given a dtype of its own when it was made. Seen in 3.12 and 3.15."""
+    arguments = getattr(layer, "_auto_config", None)
+    return arguments is not None and arguments.config.get("dtype") is not None
+
+
+def keep_added_losses(model: Model, scope: Any) -> None:
+    """Let `model.losses` inside a keras.StatelessScope give what layers have added before it. Seen in 3.15."""
+    for layer in all_layers(model):
+        for loss in getattr(layer, "_losses", ()):
+            scope.add_loss(loss)
+            layer._loss_ids.add(id(loss))  # noqa: SLF001
+
+
+# Losses ---------------------------------------------------------------------------------------------------------------
+
+
+class _Sums(threading.local):
+    """TensorFlow traces each replica in a thread of its own."""
+
+    factor: int | None = None
+
+
+_sums = _Sums()
+
+
+@contextmanager
+def scalable_sums() -> Iterator[None]:
+    """Inside, `sums_times` works, in this and other threads. Losses that are sums have no public seam. Seen in 3.15."""
+    from keras.src.losses import loss as losses
+
+    reduce_values = losses.reduce_values
+
+    def reduced(values: Tensor, sample_weight: Tensor = None, reduction: str | None = "sum_over_batch_size") -> Tensor:
+        found = reduce_values(values, sample_weight, reduction)
+        is_sum = reduction == "sum" or len(found.shape) > 0
+        return found * _sums.factor if _sums.factor and is_sum else found
+
+    losses.reduce_values = reduced
+    try:
+        yield
+    finally:
+        losses.reduce_values = reduce_values
+
+
+@contextmanager
+def sums_times(factor: int) -> Iterator[None]:
+    """Inside, in this thread, a Keras loss that is no mean (reduction "sum" or "none") is `factor` times as large."""
+    _sums.factor = factor
+    try:
+        yield
+    finally:
+        _sums.factor = None
+
+
+# Optimizers -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
+    """Keep an optimizer, and the one inside it, from summing gradients over replicas: they are summed already.
+
+    Yields whether that is possible: Keras has no public way to skip its sum. Seen in 3.12 and 3.15.
+    """
+    both = [optimizer, getattr(optimizer, "inner_optimizer", None)]
+    summing: list[Any] = [each for each in both if hasattr(each, "_all_reduce_sum_gradients")]
+    for each in summing:
+        each._all_reduce_sum_gradients = lambda pairs: pairs  # noqa: SLF001
+    try:
+        yield bool(summing)
+    finally:
+        for each in summing:
+            del each._all_reduce_sum_gradients  # noqa: SLF001
+
+
+def learning_rate_object(optimizer: Optimizer) -> Any:
+    """Return what an optimizer takes its rate from: a variable, a schedule, or a function, which `learning_rate` calls.
+
+    None for what is no optimizer. Seen in 3.12 and 3.15.
+    """
+    return getattr(optimizer, "_learning_rate", None)
+
+
+def set_learning_rate_object(optimizer: Optimizer, rate: Any) -> None:
+    """Let an optimizer take its rate from `rate`.
+
+    Not by the public property: that takes the rate's variable out of the optimizer's list, which then cannot be saved,
+    and would not fit the checkpoint of another number of replicas. Seen in 3.12 and 3.15.
+    """
+    optimizer._learning_rate = rate  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def remember_optimizer_attributes() -> None:
+    """Let Keras learn now what attributes an optimizer has, and keep that.
+
+    It makes an optimizer for it each time it saves a model: it writes what it found under one name and looks for it
+    under another (seen in 3.15). A variable made under a strategy of several processes waits for all of them, and only
+    the chief saves. To be called again after `keras.backend.clear_session()`.
+    """
+    from keras.src.backend.common import global_state
+    from keras.src.saving import saving_lib
+
+    attributes = saving_lib.get_attr_skipset("Optimizer")
+    global_state.set_global_attribute("saving_attr_skiplist_Optimizer", attributes)
