@@ -47,7 +47,7 @@ def requests(server: str, job: Job) -> Iterator[Request]:
 
 async def main(kubeconfig: str, namespace: str, connections: int) -> None:
     """Create everything for all jobs of a namespace, as the module says."""
-    here = rest_config.load(kubeconfig, {})
+    here = rest_config.load_config(kubeconfig, {})
     line = [request async for job in _jobs(here, namespace) for request in requests(here.server, job)]
     connector = aiohttp.TCPConnector(limit=0, ssl=here.ssl_context() or True)
     async with aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT}) as session:
@@ -70,7 +70,7 @@ async def main(kubeconfig: str, namespace: str, connections: int) -> None:
         watch.cancel()
 
 
-async def _jobs(here: rest_config.Connection, namespace: str) -> AsyncIterator[Job]:
+async def _jobs(here: rest_config.RestConfig, namespace: str) -> AsyncIterator[Job]:
     async with ApiClient(here, user_agent=USER_AGENT) as client:
         async for page in client.pages(JOBS, namespace):
             for item in page.items:

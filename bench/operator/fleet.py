@@ -19,7 +19,7 @@ from dtj_operator.api.crd import crd
 from dtj_operator.kube import rest_config
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import NotFound
-from dtj_operator.kube.resources import JOBS, PODS, SERVICES, Resource
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES, GroupVersionResource
 from e2e.cluster.control_plane import ControlPlane
 
 USER_AGENT = "dtj-bench"
@@ -27,7 +27,7 @@ AT_ONCE = 16
 POLL_SECONDS = 0.2
 TELL_SECONDS = 15.0
 """Between two lines that log how far a wait is."""
-CRDS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+CRDS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
 class TooSlowError(Exception):
@@ -80,7 +80,7 @@ class Fleet:
         await self.client.patch_status(PODS, namespace, name, {"status": load.ended(exit_code)})
         return time.time()
 
-    async def _delete(self, resource: Resource, namespace: str, item: dict[str, Any]) -> None:
+    async def _delete(self, resource: GroupVersionResource, namespace: str, item: dict[str, Any]) -> None:
         metadata = item["metadata"]
         with suppress(NotFound):  # the garbage collector was faster
             await self.client.delete(resource, namespace, metadata["name"], uid=metadata["uid"], grace=0)
@@ -127,7 +127,7 @@ class Creations:
 @asynccontextmanager
 async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
     """Install the CRD, and yield a fleet."""
-    here = rest_config.load(str(control_plane.kubeconfig), {})
+    here = rest_config.load_config(str(control_plane.kubeconfig), {})
     async with ApiClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
         found = Fleet(control_plane, client)

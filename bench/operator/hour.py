@@ -24,7 +24,7 @@ from dtj_operator.api.trainer_contract import EXIT_KILLED
 from dtj_operator.app.cli import COLLECT_AFTER
 from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import ApiServer
 from tests.support.fasttime import FastKopf, FastLoop
 from tests.support.kubelet import Kubelet
@@ -123,7 +123,7 @@ def _resident(pid: int) -> float:
 
 async def run_operator(url: str, clock: AcceleratedClock) -> None:
     """Run the operator until it is killed."""
-    connection = Connection(server=url, token=Token("operator"))
+    connection = RestConfig(server=url, token=Token("operator"))
     await Operator(QUIET, connection, lost=lambda: None, now=clock.now).run(asyncio.Event())
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from bench.operator.fleet import Fleet
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.kube.errors import KubeError
-from dtj_operator.kube.resources import NODES, PODS, Resource
+from dtj_operator.kube.resources import NODES, PODS, GroupVersionResource
 
 COUNT = 10
 AT_ONCE = 8
@@ -69,7 +69,7 @@ class Kubelets:
             "target": {"apiVersion": "v1", "kind": "Node", "name": target},
         }
         await self._client.create(
-            Resource("", "v1", f"pods/{metadata['name']}/binding"), metadata["namespace"], binding
+            GroupVersionResource("", "v1", f"pods/{metadata['name']}/binding"), metadata["namespace"], binding
         )
         status = {"status": running(self._turn)}
         await self._client.patch_status(PODS, metadata["namespace"], metadata["name"], status)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -25,8 +25,8 @@ async def running_operator(
     server: ApiServer, *, token: str = "operator", lost: Callable[[], None] = lambda: None, **settings: Any
 ) -> AsyncIterator[Operator]:
     """A working operator; stopped as by SIGTERM at the end."""
-    connection = Connection(server=server.url, namespace="dtj-system", token=Token(token))
-    operator = Operator(replace(QUIET, **settings), connection, lost=lost)
+    rest_config = RestConfig(server=server.url, namespace="dtj-system", token=Token(token))
+    operator = Operator(replace(QUIET, **settings), rest_config, lost=lost)
     stop = asyncio.Event()
     task = asyncio.create_task(operator.run(stop))
     ready = asyncio.create_task(operator.ready.wait())

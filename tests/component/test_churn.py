@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from dtj_operator.app.manager import Operator
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.component.running_operator import JOBS, QUIET, condition, job, status
 from tests.support.apiserver import ApiServer, Commit
 from tests.support.fasttime import IdleLoop
@@ -84,8 +84,8 @@ def test_every_change_of_every_pod_is_told_within_the_second():
 
 async def story(loop: IdleLoop) -> None:
     async with ApiServer(now=loop.now) as server, Kubelet(server) as kubelet:
-        connection = Connection(server=server.url, token=Token("operator"))
-        operator = Operator(QUIET, connection, lost=lambda: None, now=loop.now)
+        rest_config = RestConfig(server=server.url, token=Token("operator"))
+        operator = Operator(QUIET, rest_config, lost=lambda: None, now=loop.now)
         stop = asyncio.Event()
         running = asyncio.create_task(operator.run(stop))
         await operator.ready.wait()

@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from dtj_operator.kube.client import CONNECTIONS, ApiClient
-from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, Refused, Retry, Unknown
+from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, OutcomeUnknown, Refused, Retry
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.component.running_operator import job
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_requests
 
 
 @pytest.fixture
 async def client(api_server: ApiServer):
-    connection = Connection(server=api_server.url, token=Token("operator"))
-    async with ApiClient(connection, user_agent="dtj-operator/test") as opened:
+    rest_config = RestConfig(server=api_server.url, token=Token("operator"))
+    async with ApiClient(rest_config, user_agent="dtj-operator/test") as opened:
         yield opened
 
 
@@ -73,7 +73,7 @@ async def test_a_create_that_was_told_to_wait_is_sent_again_and_happens_once(cli
 @pytest.mark.parametrize("fault", [Cut(after_commit=True), Cut(), Answer(504), Answer(500, after_commit=True)])
 async def test_a_create_without_a_clear_answer_is_unknown_and_not_repeated(client, api_server, fault):
     api_server.faults.add(lambda request: request.verb == "create", fault, times=1)
-    with pytest.raises(Unknown):
+    with pytest.raises(OutcomeUnknown):
         await client.create(PODS, "default", pod("a"))
     assert len([r for r in api_server.log.writes() if r.resource == "pods"]) == 1
 
@@ -89,8 +89,8 @@ async def test_a_write_that_may_not_be_sent_is_not_while_reads_go_on(client, api
 
 
 async def test_a_write_that_waits_for_its_turn_is_not_sent_when_it_may_not_be_by_then(api_server):
-    connection = Connection(server=api_server.url, token=Token("operator"))
-    async with ApiClient(connection, user_agent="t", qps=10, burst=1) as client:
+    rest_config = RestConfig(server=api_server.url, token=Token("operator"))
+    async with ApiClient(rest_config, user_agent="t", qps=10, burst=1) as client:
         allowed = True
         writing = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("a")))
         later = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("b")))
@@ -140,14 +140,14 @@ async def test_reads_survive_a_hiccup(client, api_server):
 
 async def test_what_rbac_forbids_is_refused(api_server):
     api_server.access.grant("poor", "system:serviceaccount:x:y", [])
-    connection = Connection(server=api_server.url, token=Token("poor"))
-    async with ApiClient(connection, user_agent="t") as client:
+    rest_config = RestConfig(server=api_server.url, token=Token("poor"))
+    async with ApiClient(rest_config, user_agent="t") as client:
         with pytest.raises(Refused, match="cannot get resource"):
             await client.get(PODS, "default", "a")
 
 
 async def test_a_server_that_is_not_there_means_retry():
-    async with ApiClient(Connection(server="http://127.0.0.1:9"), user_agent="t") as client:
+    async with ApiClient(RestConfig(server="http://127.0.0.1:9"), user_agent="t") as client:
         with pytest.raises(Retry, match="cannot be reached"):
             await client.create(PODS, "default", pod("a"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from dtj_operator.controller.leader_election import Elector, LeaseImpossible, Terms
 from dtj_operator.kube.client import ApiClient
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.component.running_operator import until
 from tests.support.apiserver import Answer, ApiServer, Hang
 
@@ -23,7 +23,7 @@ async def electors(api_server: ApiServer):
     tasks, clients = [], []
 
     async def make(name: str) -> Elector:
-        connection = Connection(server=api_server.url, token=Token(name))
+        connection = RestConfig(server=api_server.url, token=Token(name))
         client = await ApiClient(connection, user_agent=f"dtj-operator/{name}").__aenter__()
         clients.append(client)
         elector = Elector(
@@ -138,7 +138,7 @@ async def test_a_namespace_that_comes_late_gets_its_lease(electors, api_server):
     ],
 )
 async def test_a_lease_that_can_never_be_made_is_said(api_server, namespace, name, words):
-    connection = Connection(server=api_server.url, token=Token("one"))
+    connection = RestConfig(server=api_server.url, token=Token("one"))
     async with ApiClient(connection, user_agent="dtj-operator/one") as client:
         elector = Elector(
             client, namespace=namespace, name=name, identity="one", observe=lambda _leads: None, terms=TERMS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.cache.node_monitor import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
 from dtj_operator.kube.client import ApiClient
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.apiserver.faults import Rule
 from tests.support.fasttime import IdleLoop
@@ -92,8 +92,8 @@ def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[],
 
     async def told(loop: IdleLoop) -> None:
         async with ApiServer(now=loop.now) as server:
-            connection = Connection(server=server.url, token=Token("operator"))
-            async with ApiClient(connection, user_agent="t") as client:
+            rest_config = RestConfig(server=server.url, token=Token("operator"))
+            async with ApiClient(rest_config, user_agent="t") as client:
                 world = JobBuilder(server, client, loop)
                 try:
                     await story(world)

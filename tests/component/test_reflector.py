@@ -17,7 +17,7 @@ from dtj_operator.cache.reflector import Reflector, list_into
 from dtj_operator.cache.relist import Resync
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.resources import JOBS, PODS
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import Answer, ApiServer
 
 
@@ -42,13 +42,13 @@ class Names(Shelf[str]):
 
 
 @pytest.fixture
-def connection(api_server: ApiServer) -> Connection:
-    return Connection(server=api_server.url, token=Token("operator"))
+def rest_config(api_server: ApiServer) -> RestConfig:
+    return RestConfig(server=api_server.url, token=Token("operator"))
 
 
 @pytest.fixture
-async def client(connection: Connection):
-    async with ApiClient(connection, user_agent="dtj-operator/test") as opened:
+async def client(rest_config: RestConfig):
+    async with ApiClient(rest_config, user_agent="dtj-operator/test") as opened:
         yield opened
 
 
@@ -161,11 +161,11 @@ async def test_a_resync_finds_a_deletion_that_the_stream_has_lost(client, api_se
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)])
-async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namespaces):
+async def test_kopf_tells_jobs_and_writes_nothing(rest_config, api_server, namespaces):
     names, relisted = Names(), []
     job(api_server, "old")
     source = KopfSource(
-        connection,
+        rest_config,
         user_agent="dtj-operator/test",
         namespaces=namespaces,
         indexer=names,
@@ -184,11 +184,11 @@ async def test_kopf_tells_jobs_and_writes_nothing(connection, api_server, namesp
 
 
 @pytest.mark.parametrize("code", [403, 410])
-async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(connection, api_server, code, monkeypatch):
+async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(rest_config, api_server, code, monkeypatch):
     monkeypatch.setattr(kopf_app, "ERROR_PAUSES", (0.01,))
     api_server.faults.add(lambda request: request.verb == "watch", Answer(code), times=None)
     source = KopfSource(
-        connection, user_agent="dtj-operator/test", namespaces=(), indexer=Names(), relisted=lambda: None
+        rest_config, user_agent="dtj-operator/test", namespaces=(), indexer=Names(), relisted=lambda: None
     )
     with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
         await asyncio.wait_for(source.run(), 20)
@@ -200,9 +200,11 @@ async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_stormed_b
     monkeypatch.setattr(kopf_app, "LOGIN_SECONDS", 0.3)
     token = tmp_path / "token"
     token.write_text("old")
-    connection = Connection(server=api_server.url, token=Token(file=token))
+    rest_config = RestConfig(server=api_server.url, token=Token(file=token))
     names = Names()
-    source = KopfSource(connection, user_agent="dtj-operator/test", namespaces=(), indexer=names, relisted=lambda: None)
+    source = KopfSource(
+        rest_config, user_agent="dtj-operator/test", namespaces=(), indexer=names, relisted=lambda: None
+    )
     job(api_server, "first")
     async with running(source.run()):
         await names.become("first", seconds=10)

@@ -113,7 +113,7 @@ def create(cluster: FaultCluster, number: int, spec: Object) -> None:
 def replace(cluster: FaultCluster, number: int, spec: Object) -> None:
     """Put another spec in place of the job's."""
     old = cluster.server.get(KIND, cluster.namespace, f"odd-{number}") or {"spec": {}}
-    patch = merge_patch.difference(old["spec"], spec)
+    patch = merge_patch.create_merge_patch(old["spec"], spec)
     cluster.server.patch(KIND, cluster.namespace, f"odd-{number}", {"spec": patch})
 
 

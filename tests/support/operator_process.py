@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from dtj_operator.app.manager import Operator
 from dtj_operator.app.settings import Settings
-from dtj_operator.kube.rest_config import Connection, Token
+from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.fasttime import FastClock, FastLoop
 
 USER_AGENT: Final = "dtj-operator/"
@@ -129,7 +129,7 @@ class OperatorProcess:
             self._loop.close()
 
     async def _operate(self) -> None:
-        connection = Connection(server=self.server.url, namespace=OPERATOR_NAMESPACE, token=Token(self.token))
+        connection = RestConfig(server=self.server.url, namespace=OPERATOR_NAMESPACE, token=Token(self.token))
         operator = Operator(self._settings, connection, lost=self._lose, now=self._clock.now)
         telling = asyncio.create_task(self._tell_ready(operator))
         try:

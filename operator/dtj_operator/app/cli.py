@@ -79,7 +79,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     from dtj_operator.cache.namespaced_name import SourceEnded  # noqa: PLC0415
     from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
-    from dtj_operator.kube.rest_config import ConnectionProblem, load  # noqa: PLC0415
+    from dtj_operator.kube.rest_config import ConfigError, load_config  # noqa: PLC0415
 
     set_up(settings.log_format, settings.log_level)
 
@@ -88,15 +88,15 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        connection = load(settings.kubeconfig, environment)
-        operator = Operator(settings, connection, lost=_leave)
+        rest_config = load_config(settings.kubeconfig, environment)
+        operator = Operator(settings, rest_config, lost=_leave)
         collecting = asyncio.create_task(_collect_after(operator.ready))
         await operator.run(stop)
         collecting.cancel()
 
     try:
         asyncio.run(operate())
-    except (ConnectionProblem, SettingsProblem, Unprepared) as problem:
+    except (ConfigError, SettingsProblem, Unprepared) as problem:
         return _say(str(problem), FAILED)
     except LeadershipLost:
         return _say(LOST, FAILED)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dtj_operator.cache.indexer import Shelf
-    from dtj_operator.kube.rest_config import Connection
+    from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class KopfSource:
 
     def __init__(
         self,
-        connection: Connection,
+        rest_config: RestConfig,
         *,
         user_agent: str,
         namespaces: Sequence[str],
@@ -49,7 +49,7 @@ class KopfSource:
 
         `relisted` is called when kopf lists instead of watching, because deletions may have been missed then.
         """
-        self._connection = connection
+        self._rest_config = rest_config
         self._user_agent = user_agent
         self._namespaces = tuple(namespaces)
         self._indexer = indexer
@@ -94,12 +94,12 @@ class KopfSource:
             nonlocal last_login
             await asyncio.sleep(last_login + LOGIN_SECONDS - loop.time())
             last_login = loop.time()
-            self._connection.token.forget()
-            session = open_session(self._connection, self._user_agent)
-            token = self._connection.token.current()
+            self._rest_config.token.forget()
+            session = open_session(self._rest_config, self._user_agent)
+            token = self._rest_config.token.current()
             if token:
                 session.headers["Authorization"] = f"Bearer {token}"
-            return kopf.AiohttpSession(server=self._connection.server, aiohttp_session=session)
+            return kopf.AiohttpSession(server=self._rest_config.server, aiohttp_session=session)
 
         @kopf.on.event(JOBS.group, JOBS.version, JOBS.plural, registry=registry)
         async def event(event: Any, **_: Any) -> None:  # kopf runs what is not async in a thread pool

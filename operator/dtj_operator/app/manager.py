@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
     from dtj_operator.cache.job_cache import KnownJob
-    from dtj_operator.kube.rest_config import Connection
+    from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Operator:
     def __init__(
         self,
         settings: Settings,
-        connection: Connection,
+        rest_config: RestConfig,
         *,
         lost: Callable[[], None],
         now: Callable[[], datetime] = _utc_now,
@@ -81,7 +81,7 @@ class Operator:
         """`lost` is called the moment that leadership is lost; `now` tells the time of day, aware and in UTC."""
         self._lost = lost
         self._settings = settings
-        self._connection = connection
+        self._rest_config = rest_config
         self._now = now
         self._namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
@@ -120,13 +120,13 @@ class Operator:
         settings = self._settings
         needed = (*NEEDED, *POLICY_RIGHTS) if settings.network_policy else NEEDED
         wanted = self._namespaces
-        self._namespaces = await open_namespaces(client, self._connection, wanted, needed)
+        self._namespaces = await open_namespaces(client, self._rest_config, wanted, needed)
         for namespace in set(wanted) - set(self._namespaces):
             self._start(self._until_open(client, namespace, needed), "left out")
         elector = await self._elect(renewals)
         cluster_wide = not settings.namespaces
         nodes = None
-        if cluster_wide and await may_watch_nodes(client, self._connection):
+        if cluster_wide and await may_watch_nodes(client, self._rest_config):
             nodes = NodeWatch(client, self._now, self._suspect)
         elif cluster_wide:
             logger.warning(
@@ -176,7 +176,7 @@ class Operator:
     async def _open_client(self, stack: AsyncExitStack) -> ApiClient:
         return await stack.enter_async_context(
             ApiClient(
-                self._connection,
+                self._rest_config,
                 user_agent=user_agent(),
                 qps=self._settings.kube_api_qps,
                 burst=self._settings.kube_api_burst,
@@ -213,7 +213,7 @@ class Operator:
         for source in sources:
             await source.synced.wait()
         stream = (await loading).KopfSource(
-            self._connection,
+            self._rest_config,
             user_agent=user_agent(),
             namespaces=[namespace for namespace in self._namespaces if namespace],
             indexer=self.store.jobs,
@@ -227,7 +227,7 @@ class Operator:
         while True:
             await asyncio.sleep(LEFT_OUT_SECONDS)
             with suppress(Unprepared, KubeError):
-                await check_cluster(client, self._connection, namespace, needed)
+                await check_cluster(client, self._rest_config, namespace, needed)
                 msg = f"namespace {namespace} can be worked in by now: starting anew with it"
                 raise SourceEnded(msg)
 
@@ -235,7 +235,7 @@ class Operator:
         if not self._settings.leader_elect:
             self.metrics.leading(True)
             return None
-        namespace = os.environ.get("POD_NAMESPACE") or self._connection.namespace
+        namespace = os.environ.get("POD_NAMESPACE") or self._rest_config.namespace
         await may_hold_lease(client, namespace)
         self._elector = Elector(
             client,

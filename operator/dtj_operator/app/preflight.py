@@ -7,22 +7,22 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtj_operator.cache.node_monitor import LEASE_NAMESPACE
-from dtj_operator.kube.errors import KubeError, NotFound, Refused, Retry, Unauthorized, Unknown
+from dtj_operator.kube.errors import KubeError, NotFound, OutcomeUnknown, Refused, Retry, Unauthorized
 from dtj_operator.kube.resources import ACCESS_REVIEWS, EVENTS, JOBS, LEASES, NETWORK_POLICIES, NODES, PODS, SERVICES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.kube.resources import Resource
-    from dtj_operator.kube.rest_config import Connection
+    from dtj_operator.kube.resources import GroupVersionResource
+    from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 1.0
 
 T = TypeVar("T")
-Rights = tuple[tuple["Resource", str, tuple[str, ...]], ...]
+Rights = tuple[tuple["GroupVersionResource", str, tuple[str, ...]], ...]
 
 NEEDED: Rights = (
     (JOBS, "", ("get", "list", "watch", "delete")),
@@ -43,18 +43,18 @@ class Forbidden(Unprepared):
     """Rights are missing, perhaps in one namespace alone."""
 
 
-async def check_cluster(client: ApiClient, connection: Connection, namespace: str | None, needed: Rights) -> None:
+async def check_cluster(client: ApiClient, rest_config: RestConfig, namespace: str | None, needed: Rights) -> None:
     """Raise Unprepared unless jobs can be listed and everything needed may be done."""
 
     async def check() -> None:
-        await _check_crd(client, connection.server, namespace)
+        await _check_crd(client, rest_config.server, namespace)
         await _check_rights(client, namespace, needed)
 
-    await _patiently(check, connection.patience_seconds)
+    await _patiently(check, rest_config.startup_timeout_seconds)
 
 
 async def open_namespaces(
-    client: ApiClient, connection: Connection, namespaces: Sequence[str | None], needed: Rights
+    client: ApiClient, rest_config: RestConfig, namespaces: Sequence[str | None], needed: Rights
 ) -> tuple[str | None, ...]:
     """Those that can be worked in. Raises Unprepared where that is none.
 
@@ -64,7 +64,7 @@ async def open_namespaces(
     problems: list[Forbidden] = []
     for namespace in namespaces:
         try:
-            await check_cluster(client, connection, namespace, needed)
+            await check_cluster(client, rest_config, namespace, needed)
             found.append(namespace)
         except Forbidden as error:
             problems.append(error)
@@ -75,7 +75,7 @@ async def open_namespaces(
     return tuple(found)
 
 
-async def may_watch_nodes(client: ApiClient, connection: Connection) -> bool:
+async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
     """Whether lost nodes can be told by their leases. It is asked once in the life of a process, so a server that
     stumbles is asked again. Raises Unprepared, Unauthorized.
     """
@@ -90,7 +90,7 @@ async def may_watch_nodes(client: ApiClient, connection: Connection) -> bool:
         )
 
     try:
-        return all(await _patiently(check, connection.patience_seconds))
+        return all(await _patiently(check, rest_config.startup_timeout_seconds))
     except (NotFound, Refused):
         return False
 
@@ -118,7 +118,7 @@ async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
     while True:
         try:
             return await check()
-        except (Retry, Unknown) as error:
+        except (Retry, OutcomeUnknown) as error:
             if loop.time() >= give_up:
                 raise Unprepared(error.message) from error
             logger.warning("waiting for the API server", extra={"error": error.message})
@@ -160,7 +160,9 @@ async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights
         raise Forbidden(msg)
 
 
-async def _allowed(client: ApiClient, resource: Resource, subresource: str, verb: str, namespace: str | None) -> bool:
+async def _allowed(
+    client: ApiClient, resource: GroupVersionResource, subresource: str, verb: str, namespace: str | None
+) -> bool:
     attributes: dict[str, Any] = {"group": resource.group, "resource": resource.plural, "verb": verb}
     if subresource:
         attributes["subresource"] = subresource

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.cache.indexer import Shelf
     from dtj_operator.kube.client import ApiClient, Page
-    from dtj_operator.kube.resources import Resource
+    from dtj_operator.kube.resources import GroupVersionResource
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,13 @@ class Reflector:
     """
 
     def __init__(
-        self, client: ApiClient, resource: Resource, namespace: str | None, indexer: Shelf[Any], *, labels: str = ""
+        self,
+        client: ApiClient,
+        resource: GroupVersionResource,
+        namespace: str | None,
+        indexer: Shelf[Any],
+        *,
+        labels: str = "",
     ) -> None:
         self._client = client
         self._resource = resource
@@ -78,7 +84,7 @@ class Reflector:
 
 
 async def list_into(
-    client: ApiClient, resource: Resource, namespace: str | None, indexer: Shelf[Any], labels: str = ""
+    client: ApiClient, resource: GroupVersionResource, namespace: str | None, indexer: Shelf[Any], labels: str = ""
 ) -> str:
     """Tell an indexer everything there is, and what is no longer; returns the resourceVersion to watch from."""
     uids: set[str] = set()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.cache.indexer import Shelf
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.kube.resources import Resource
+    from dtj_operator.kube.resources import GroupVersionResource
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Resync:
     def __init__(
         self,
         client: ApiClient,
-        resource: Resource,
+        resource: GroupVersionResource,
         namespaces: Sequence[str | None],
         indexer: Shelf[Any],
         *,

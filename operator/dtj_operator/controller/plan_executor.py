@@ -14,8 +14,8 @@ from dtj_operator.builders.node_affinity import away_from
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.controller.blocked_write_tracker import classify
-from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, Refused, Retry, Unknown
-from dtj_operator.kube.merge_patch import difference
+from dtj_operator.kube.errors import AlreadyExists, Conflict, KubeError, NotFound, OutcomeUnknown, Refused, Retry
+from dtj_operator.kube.merge_patch import create_merge_patch
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason, too_early
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dtj_operator.controller.event_recorder import Recorder
     from dtj_operator.controller.metrics import Metrics
     from dtj_operator.kube.client import ApiClient
-    from dtj_operator.kube.resources import Resource
+    from dtj_operator.kube.resources import GroupVersionResource
     from dtj_operator.reconcile.state.plan import Plan
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Executor:
         recorder: Recorder,
         now: Callable[[], datetime],
         metrics: Metrics,
-        policies: Sequence[tuple[Resource, Callable[[Job], dict[str, Any]]]],
+        policies: Sequence[tuple[GroupVersionResource, Callable[[Job], dict[str, Any]]]],
     ) -> None:
         """`policies`: what each job gets before its service and its pods, by its own name; never looked at again."""
         self._client = client
@@ -86,19 +86,19 @@ class Executor:
         Raises Stale when the job has changed meanwhile, KubeError otherwise.
         """
         before = known.status
-        patch = difference(before, status)
+        patch = create_merge_patch(before, status)
         if not patch:
             return False
         body = {"metadata": {"resourceVersion": known.resource_version}, "status": patch}
         try:
             answer = await self._client.patch_status(JOBS, key.namespace, key.name, body)
-        except (Conflict, Unknown, NotFound) as error:
+        except (Conflict, OutcomeUnknown, NotFound) as error:
             found = await self._refresh(JOBS, self._store.jobs, key, key.name, known.uid)
             landed = (
-                isinstance(error, Unknown)
+                isinstance(error, OutcomeUnknown)
                 and found is not None
                 and found["metadata"]["uid"] == known.uid
-                and not difference(found.get("status") or {}, status)
+                and not create_merge_patch(found.get("status") or {}, status)
             )
             if not landed or found is None:
                 raise Stale(error.message) from error
@@ -173,22 +173,22 @@ class Executor:
         return True
 
     async def _create(
-        self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, body: dict[str, Any]
+        self, resource: GroupVersionResource, shelf: Shelf[Any], key: Key, known: KnownJob, body: dict[str, Any]
     ) -> bool:
         """Create one object. Returns whether it is there now and ours."""
         name = body["metadata"]["name"]
         try:
             answer = await self._client.create(resource, key.namespace, body)
-        except (AlreadyExists, Unknown) as error:
+        except (AlreadyExists, OutcomeUnknown) as error:
             found = await self._find(resource, key.namespace, name)
-            if found is None and isinstance(error, Unknown) and error.webhook:
+            if found is None and isinstance(error, OutcomeUnknown) and error.webhook:
                 self._blocked(key, known, BlockedReason.POD_REFUSED, name, error.message)
                 return False
             if found is None:
                 msg = f"{resource.plural} {name}: {error.message}"
                 raise Retry(msg) from error
             ours = self._adopt(resource, shelf, key, known, found)
-            if ours and resource is PODS and isinstance(error, Unknown):
+            if ours and resource is PODS and isinstance(error, OutcomeUnknown):
                 # The answer was lost, the pod was not.
                 self._metrics.pod_created()
             return ours
@@ -201,7 +201,9 @@ class Executor:
         self._cleared(key, known, name)
         return True
 
-    def _adopt(self, resource: Resource, shelf: Shelf[Any], key: Key, known: KnownJob, found: dict[str, Any]) -> bool:
+    def _adopt(
+        self, resource: GroupVersionResource, shelf: Shelf[Any], key: Key, known: KnownJob, found: dict[str, Any]
+    ) -> bool:
         """An object of that name exists already: ours from an earlier try, or somebody else's."""
         name = found["metadata"]["name"]
         owner = _controller(found)
@@ -216,7 +218,9 @@ class Executor:
         self._taken(resource, key, known, name, owner)
         return False
 
-    def _taken(self, resource: Resource, key: Key, known: KnownJob, name: str, owner: dict[str, Any]) -> None:
+    def _taken(
+        self, resource: GroupVersionResource, key: Key, known: KnownJob, name: str, owner: dict[str, Any]
+    ) -> None:
         whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
         message = f"{resource.singular} {name} exists and belongs to {whose}: delete or rename it"
         self._blocked(key, known, BlockedReason.NAME_TAKEN, name, message)
@@ -232,7 +236,7 @@ class Executor:
             logger.info("creation succeeded after refusals", extra={"job": str(key), "target": target})
 
     async def _delete(self, key: Key, action: DeletePod | DeleteService | DeleteJob) -> bool:
-        resource: Resource
+        resource: GroupVersionResource
         shelf: Shelf[Any]
         if isinstance(action, DeletePod):
             resource, shelf, name = PODS, self._store.pods, action.name
@@ -256,7 +260,7 @@ class Executor:
         return True
 
     async def _refresh(
-        self, resource: Resource, shelf: Shelf[Any], key: Key, name: str, uid: str
+        self, resource: GroupVersionResource, shelf: Shelf[Any], key: Key, name: str, uid: str
     ) -> dict[str, Any] | None:
         """Read one object again into the store; what was known under `uid` goes if another has its name."""
         found = await self._find(resource, key.namespace, name)
@@ -266,7 +270,7 @@ class Executor:
             shelf.upsert(found)
         return found
 
-    async def _find(self, resource: Resource, namespace: str, name: str) -> dict[str, Any] | None:
+    async def _find(self, resource: GroupVersionResource, namespace: str, name: str) -> dict[str, Any] | None:
         try:
             return await self._client.get(resource, namespace, name)
         except NotFound:

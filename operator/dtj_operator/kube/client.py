@@ -18,15 +18,24 @@ import aiohttp
 from yarl import URL
 
 from dtj_operator.kube import serializer
-from dtj_operator.kube.errors import GONE, Fenced, Gone, KubeError, Retry, Unauthorized, Unknown, from_answer
+from dtj_operator.kube.errors import (
+    GONE,
+    Fenced,
+    Gone,
+    KubeError,
+    OutcomeUnknown,
+    Retry,
+    Unauthorized,
+    error_from_response,
+)
 from dtj_operator.kube.rate_limiter import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
 
-    from dtj_operator.kube.resources import Resource
-    from dtj_operator.kube.rest_config import Connection
+    from dtj_operator.kube.resources import GroupVersionResource
+    from dtj_operator.kube.rest_config import RestConfig
 
 CONNECT_SECONDS = 5.0
 """For name, connection and TLS together: no longer than a lease lasts beyond its holder's own deadline, as a write
@@ -58,7 +67,7 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WatchEvent:
     """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK."""
 
     type: str
@@ -70,14 +79,14 @@ class ApiClient:
 
     def __init__(
         self,
-        connection: Connection,
+        config: RestConfig,
         *,
         user_agent: str,
         qps: float = 0,
         burst: int = 100,
         observe: Callable[[str, str], None] | None = None,
     ) -> None:
-        self._connection = connection
+        self._config = config
         self._user_agent = user_agent
         self._bucket = TokenBucket(qps, burst)
         self._observe = observe or _ignore
@@ -86,7 +95,7 @@ class ApiClient:
         self._before_writes: tuple[aiohttp.ClientMiddlewareType, ...] = ()
 
     async def __aenter__(self) -> Self:
-        self._session = open_session(self._connection, self._user_agent)
+        self._session = open_session(self._config, self._user_agent)
         return self
 
     async def __aexit__(
@@ -112,12 +121,12 @@ class ApiClient:
         client._before_writes = (ask,)  # noqa: SLF001  (of its own kind)
         return client
 
-    async def get(self, resource: Resource, namespace: str | None, name: str) -> dict[str, Any]:
+    async def get(self, resource: GroupVersionResource, namespace: str | None, name: str) -> dict[str, Any]:
         """Read one object. Raises NotFound."""
         return await self._repeat("GET", resource.path(namespace, name), READ)
 
     async def pages(
-        self, resource: Resource, namespace: str | None, *, labels: str = "", limit: int = 250
+        self, resource: GroupVersionResource, namespace: str | None, *, labels: str = "", limit: int = 250
     ) -> AsyncIterator[Page]:
         """A consistent list in chunks. Raises Gone when it took so long that the list must start again."""
         query: dict[str, str] = {"limit": str(limit)}
@@ -134,8 +143,8 @@ class ApiClient:
             query["continue"] = str(token)
 
     async def watch(
-        self, resource: Resource, namespace: str | None, *, since: str, labels: str = "", seconds: int = 290
-    ) -> AsyncIterator[Change]:
+        self, resource: GroupVersionResource, namespace: str | None, *, since: str, labels: str = "", seconds: int = 290
+    ) -> AsyncIterator[WatchEvent]:
         """Changes after resourceVersion `since`, until the server ends the stream. Raises Gone."""
         query = {
             "watch": "true",
@@ -157,16 +166,20 @@ class ApiClient:
             msg = f"the watch of {resource.plural} broke: {_words(error)}"
             raise Retry(msg) from error
 
-    async def create(self, resource: Resource, namespace: str | None, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def create(
+        self, resource: GroupVersionResource, namespace: str | None, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The created object. Raises AlreadyExists, Refused, NotFound, Unknown."""
         return await self._write("POST", resource.path(namespace), body, "application/json")
 
-    async def replace(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def replace(
+        self, resource: GroupVersionResource, namespace: str, name: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Update with the resourceVersion in the body. Raises Conflict, NotFound, Refused, Unknown."""
         return await self._write("PUT", resource.path(namespace, name), body, "application/json")
 
     async def patch_status(
-        self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]
+        self, resource: GroupVersionResource, namespace: str, name: str, patch: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Merge-patch the status; a resourceVersion in the patch is a precondition. Raises as `replace`."""
         path = resource.path(namespace, name, "status")
@@ -174,7 +187,7 @@ class ApiClient:
 
     async def delete(
         self,
-        resource: Resource,
+        resource: GroupVersionResource,
         namespace: str,
         name: str,
         *,
@@ -241,12 +254,12 @@ class ApiClient:
                 text = await answer.read()
         except aiohttp.ClientConnectorError as error:
             self._observe(method, "<error>")
-            msg = f"the API server at {self._connection.server} cannot be reached: {_words(error)}"
+            msg = f"the API server at {self._config.server} cannot be reached: {_words(error)}"
             raise Retry(msg) from error
         except (aiohttp.ClientError, TimeoutError) as error:
             self._observe(method, "<error>")
             msg = f"{method} {path} got no answer: {_words(error)}"
-            raise (Unknown(msg) if wrote else Retry(msg)) from error
+            raise (OutcomeUnknown(msg) if wrote else Retry(msg)) from error
         self._observe(method, str(answer.status))
         if answer.status >= ERRORS_FROM:
             raise self._refusal(answer, text, wrote=wrote)
@@ -254,7 +267,7 @@ class ApiClient:
             return serializer.loads(text)
         except ValueError as error:
             msg = f"{method} {path} was answered with something that is not a Kubernetes object"
-            raise (Unknown(msg) if wrote else Retry(msg)) from error
+            raise (OutcomeUnknown(msg) if wrote else Retry(msg)) from error
 
     def _open(
         self,
@@ -270,17 +283,17 @@ class ApiClient:
         headers = {"Accept": "application/json"}
         if content is not None:
             headers["Content-Type"] = content_type
-        token = self._connection.token.current()
+        token = self._config.token.current()
         if token:
             headers["Authorization"] = f"Bearer {token}"
         return self._session.request(
             method,
-            URL(self._connection.server + path, encoded=True),
+            URL(self._config.server + path, encoded=True),
             data=content,
             headers=headers,
             timeout=timeout,
             allow_redirects=False,
-            server_hostname=self._connection.server_name or None,
+            server_hostname=self._config.server_name or None,
             middlewares=self._before_writes if method != "GET" else (),
         )
 
@@ -289,16 +302,18 @@ class ApiClient:
             body = serializer.loads(text)
         except ValueError:
             body = {"message": f"the API server answered {answer.status}: {text[:200].decode('utf-8', 'replace')}"}
-        error = from_answer(answer.status, body, wrote=wrote, retry_after=_seconds(answer.headers.get("Retry-After")))
+        error = error_from_response(
+            answer.status, body, wrote=wrote, retry_after=_seconds(answer.headers.get("Retry-After"))
+        )
         if isinstance(error, Unauthorized):
-            self._connection.token.forget()
+            self._config.token.forget()
         return error
 
 
-def open_session(connection: Connection, user_agent: str) -> aiohttp.ClientSession:
+def open_session(config: RestConfig, user_agent: str) -> aiohttp.ClientSession:
     """A session with the connection's TLS; the caller sends the token and closes it."""
     SSLProtocol.max_size = TLS_BUFFER_BYTES
-    context = connection.ssl_context()
+    context = config.ssl_context()
     connector = aiohttp.TCPConnector(limit=0, ssl=context if context is not None else True, ttl_dns_cache=30)
     # Networks inside clusters are fast: an API server takes longer to compress a long list than to send it.
     headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
@@ -315,7 +330,7 @@ async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
                 yield line
 
 
-def _change(line: bytes) -> Change:
+def _change(line: bytes) -> WatchEvent:
     try:
         event = serializer.loads(line)
         kind, body = event["type"], event["object"]
@@ -328,7 +343,7 @@ def _change(line: bytes) -> Change:
         if code == GONE:
             raise Gone(message, code=code)
         raise Retry(message, code=code)
-    return Change(kind, body)
+    return WatchEvent(kind, body)
 
 
 def _pause(attempt: int, after: float | None) -> float:

@@ -42,7 +42,7 @@ class Fenced(KubeError):
     """A write that was not sent: somebody else may be the one who writes by now."""
 
 
-class Unknown(KubeError):
+class OutcomeUnknown(KubeError):
     """A write whose outcome is not known: read the object again before deciding anything."""
 
     @property
@@ -92,7 +92,7 @@ class Refused(KubeError):
         )
 
 
-def from_answer(code: int, body: Mapping[str, Any], *, wrote: bool, retry_after: float | None) -> KubeError:
+def error_from_response(code: int, body: Mapping[str, Any], *, wrote: bool, retry_after: float | None) -> KubeError:
     """The error for an answer of 400 or above.
 
     `body` is the server's Status object, or empty. `wrote`: the request may have changed something.
@@ -107,7 +107,7 @@ def from_answer(code: int, body: Mapping[str, Any], *, wrote: bool, retry_after:
     if code >= SERVER_ERRORS:
         # A server error after a write says nothing about whether etcd has it.
         if wrote:
-            return Unknown(message, code=code, reason=reason)
+            return OutcomeUnknown(message, code=code, reason=reason)
         return Retry(message, code=code, reason=reason, after=retry_after)
     if code == FORBIDDEN:
         causes = (body.get("details") or {}).get("causes") or ()

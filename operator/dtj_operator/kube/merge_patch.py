@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def create_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The smallest patch that makes `old` into `new`; empty when they are equal.
 
     What is missing in `new` is removed (null); lists are replaced whole. Nulls in `new` count as missing,
@@ -22,7 +22,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]
         if before == value:
             continue
         if isinstance(value, dict) and isinstance(before, dict):
-            inner = difference(before, value)
+            inner = create_merge_patch(before, value)
             if inner:
                 patch[name] = inner
         else:

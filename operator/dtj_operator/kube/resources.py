@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class GroupVersionResource:
     """One kind as the API server addresses it."""
 
     group: str
@@ -38,11 +38,11 @@ class Resource:
         return "/".join(parts)
 
 
-JOBS = Resource("dtj.dev", "v1alpha1", "distributedtrainingjobs")
-PODS = Resource("", "v1", "pods")
-SERVICES = Resource("", "v1", "services")
-EVENTS = Resource("", "v1", "events")
-NODES = Resource("", "v1", "nodes")
-NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
-LEASES = Resource("coordination.k8s.io", "v1", "leases")
-ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
+JOBS = GroupVersionResource("dtj.dev", "v1alpha1", "distributedtrainingjobs")
+PODS = GroupVersionResource("", "v1", "pods")
+SERVICES = GroupVersionResource("", "v1", "services")
+EVENTS = GroupVersionResource("", "v1", "events")
+NODES = GroupVersionResource("", "v1", "nodes")
+NETWORK_POLICIES = GroupVersionResource("networking.k8s.io", "v1", "networkpolicies")
+LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
+ACCESS_REVIEWS = GroupVersionResource("authorization.k8s.io", "v1", "selfsubjectaccessreviews")

@@ -34,7 +34,7 @@ IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
 """To act as the user behind them instead would be to act with more rights than were meant."""
 
 
-class ConnectionProblem(Exception):
+class ConfigError(Exception):
     """The connection cannot be described; the message is a sentence for the administrator."""
 
 
@@ -57,7 +57,7 @@ class Token:
             except OSError as error:
                 if not self.value:
                     msg = f"the token file {self.file} cannot be read: {error.strerror}"
-                    raise ConnectionProblem(msg) from error
+                    raise ConfigError(msg) from error
             self._read_at = now
         return self.value
 
@@ -68,7 +68,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class RestConfig:
     """One API server with one identity."""
 
     server: str
@@ -83,7 +83,7 @@ class Connection:
     insecure: bool = False
     server_name: str = ""
     """Name expected in the server's certificate when it differs from the host."""
-    patience_seconds: float = 30.0
+    startup_timeout_seconds: float = 30.0
     """How long the server may be out of reach at the start, before its address is taken for a wrong one."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -94,7 +94,7 @@ class Connection:
             return self._tls()
         except (ssl.SSLError, ValueError) as error:
             msg = f"the certificates for {self.server} are no PEM or do not belong together: {error}"
-            raise ConnectionProblem(msg) from error
+            raise ConfigError(msg) from error
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=self.ca.decode("ascii") if self.ca else None)
@@ -107,7 +107,7 @@ class Connection:
         return context
 
 
-def load(kubeconfig: str | None, environment: Mapping[str, str]) -> Connection:
+def load_config(kubeconfig: str | None, environment: Mapping[str, str]) -> RestConfig:
     """The connection of a kubeconfig (argument, then KUBECONFIG), else the pod's service account.
 
     Raises ConnectionProblem.
@@ -116,15 +116,15 @@ def load(kubeconfig: str | None, environment: Mapping[str, str]) -> Connection:
     if paths:
         return from_kubeconfig(paths)
     if environment.get("KUBERNETES_SERVICE_HOST"):
-        return from_service_account(environment, SERVICE_ACCOUNT)
+        return in_cluster_config(environment, SERVICE_ACCOUNT)
     home = Path(environment.get("HOME", "/")) / ".kube" / "config"
     if home.exists():
         return from_kubeconfig(str(home))
     msg = "no cluster to talk to: set KUBECONFIG or --kubeconfig, or run inside a cluster"
-    raise ConnectionProblem(msg)
+    raise ConfigError(msg)
 
 
-def from_service_account(environment: Mapping[str, str], folder: Path) -> Connection:
+def in_cluster_config(environment: Mapping[str, str], folder: Path) -> RestConfig:
     """The connection of a pod, as the kubelet mounts it."""
     host = environment["KUBERNETES_SERVICE_HOST"]
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
@@ -133,16 +133,16 @@ def from_service_account(environment: Mapping[str, str], folder: Path) -> Connec
     token = Token(file=folder / "token")
     token.current()
     namespace = folder / "namespace"
-    return Connection(
+    return RestConfig(
         server=f"https://{host}:{port}",
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
         ca=_read(folder / "ca.crt", "the service account's CA"),
         token=token,
-        patience_seconds=OUTAGE_SECONDS,
+        startup_timeout_seconds=OUTAGE_SECONDS,
     )
 
 
-def from_kubeconfig(paths: str) -> Connection:
+def from_kubeconfig(paths: str) -> RestConfig:
     """The current context of a kubeconfig.
 
     Of a list of files (separated as in PATH) the first that exists is read.
@@ -151,16 +151,16 @@ def from_kubeconfig(paths: str) -> Connection:
     found = next((Path(name) for name in names if Path(name).exists()), None)
     if found is None:
         msg = f"the kubeconfig {paths} does not exist: check KUBECONFIG or --kubeconfig"
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     try:
         document = yaml.safe_load(found.read_bytes())
     except (OSError, yaml.YAMLError) as error:
         detail = " ".join(str(error).split())
         msg = f"the kubeconfig {found} cannot be read: {detail}"
-        raise ConnectionProblem(msg) from error
+        raise ConfigError(msg) from error
     if not isinstance(document, dict):
         msg = f"the kubeconfig {found} is empty or not a kubeconfig"
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     current = document.get("current-context") or ""
     context = _entry(document, found, "contexts", "context", current)
     cluster = _entry(document, found, "clusters", "cluster", context.get("cluster") or "")
@@ -171,27 +171,27 @@ def from_kubeconfig(paths: str) -> Connection:
                 f"user {context['user']!r} in the kubeconfig {found} needs an {plugin} plugin, which the operator "
                 "does not run: use a token or a client certificate"
             )
-            raise ConnectionProblem(msg)
+            raise ConfigError(msg)
     if "username" in user:
         msg = f"user {context['user']!r} in the kubeconfig {found} has a password, which API servers no longer accept"
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     if any(name in user for name in IMPERSONATION):
         msg = (
             f"user {context['user']!r} in the kubeconfig {found} impersonates somebody, which the operator does not "
             "do: use that account's own token or client certificate"
         )
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     if cluster.get("proxy-url"):
         msg = (
             f"cluster {context.get('cluster')!r} in the kubeconfig {found} is reached through a proxy-url, which the "
             "operator does not use: give an address that it reaches itself"
         )
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     server = str(cluster.get("server") or "")
     if not _is_address(server):
         cluster_name = context.get("cluster")
         msg = f"cluster {cluster_name!r} in the kubeconfig {found} has no http or https server address: {server!r}"
-        raise ConnectionProblem(msg)
+        raise ConfigError(msg)
     folder = found.parent
     token_file = user.get("tokenFile")
     token = Token(value=str(user.get("token") or ""))
@@ -202,8 +202,8 @@ def from_kubeconfig(paths: str) -> Connection:
     private_key = _material(user, "client-key", folder)
     if bool(certificate) != bool(private_key):
         msg = f"user {context['user']!r} in the kubeconfig {found} needs both a client certificate and its key"
-        raise ConnectionProblem(msg)
-    return Connection(
+        raise ConfigError(msg)
+    return RestConfig(
         server=server.rstrip("/"),
         namespace=str(context.get("namespace") or "default"),
         ca=_material(cluster, "certificate-authority", folder),
@@ -230,7 +230,7 @@ def _entry(document: dict[str, Any], path: Path, plural: str, singular: str, nam
             if isinstance(value, dict):
                 return value
     msg = f"the kubeconfig {path} names the {singular} {name!r} but does not define it"
-    raise ConnectionProblem(msg)
+    raise ConfigError(msg)
 
 
 def _material(section: Mapping[str, Any], key: str, folder: Path) -> bytes:
@@ -241,7 +241,7 @@ def _material(section: Mapping[str, Any], key: str, folder: Path) -> bytes:
             return base64.b64decode(str(inline), validate=False)
         except binascii.Error as error:
             msg = f"{key}-data in the kubeconfig is not base64"
-            raise ConnectionProblem(msg) from error
+            raise ConfigError(msg) from error
     name = section.get(key)
     return _read(folder / str(name), key) if name else b""
 
@@ -251,7 +251,7 @@ def _read(path: Path, what: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         msg = f"{what} cannot be read from {path}: {error.strerror}"
-        raise ConnectionProblem(msg) from error
+        raise ConfigError(msg) from error
 
 
 def _as_file(content: bytes, files: ExitStack) -> str:

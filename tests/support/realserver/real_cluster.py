@@ -15,7 +15,7 @@ from tests.support.chart import install
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dtj_operator.kube.rest_config import Connection
+    from dtj_operator.kube.rest_config import RestConfig
     from e2e.cluster.control_plane import ControlPlane
     from tests.support.apiserver import Object
 
@@ -31,8 +31,8 @@ NODES: Final = ("node-a", "node-b")
 class RealCluster:
     """A prepared control plane, and what its clients need to know."""
 
-    admin: Connection
-    operator: Connection
+    admin: RestConfig
+    operator: RestConfig
     """The operator's ServiceAccount, with the rights that the chart renders and no others."""
     nodes: tuple[Object, ...]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -68,7 +68,7 @@ def prepare(control_plane: ControlPlane) -> RealCluster:
     )
 
 
-def _tls(connection: Connection) -> ssl.SSLContext:
+def _tls(connection: RestConfig) -> ssl.SSLContext:
     context = connection.ssl_context()
     if context is None:
         raise ValueError(f"{connection.server} is not served over TLS")

@@ -10,10 +10,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from dtj_operator.app import preflight
-from dtj_operator.kube.errors import KubeError, Refused, Retry, Unknown
-from dtj_operator.kube.rest_config import Connection
+from dtj_operator.kube.errors import KubeError, OutcomeUnknown, Refused, Retry
+from dtj_operator.kube.rest_config import RestConfig
 
-SERVER = Connection(server="https://127.0.0.1:6443")
+SERVER = RestConfig(server="https://127.0.0.1:6443")
 
 
 def reviewer(*failures: KubeError) -> Any:
@@ -27,7 +27,9 @@ def impatient(monkeypatch):
     monkeypatch.setattr(preflight, "PAUSE_SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("failure", [Unknown("etcdserver: leader changed", code=500), Retry("too many", code=429)])
+@pytest.mark.parametrize(
+    "failure", [OutcomeUnknown("etcdserver: leader changed", code=500), Retry("too many", code=429)]
+)
 async def test_an_operator_that_may_watch_nodes_does_so_although_the_server_stumbled_when_it_asked(failure):
     assert await preflight.may_watch_nodes(reviewer(failure, failure), SERVER)
 
@@ -39,5 +41,5 @@ async def test_where_rights_cannot_be_asked_for_lost_nodes_are_told_by_their_pod
 async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that():
     with pytest.raises(preflight.Unprepared, match="too many"):
         await preflight.may_watch_nodes(
-            reviewer(*[Retry("too many", code=429)] * 8), replace(SERVER, patience_seconds=0.0)
+            reviewer(*[Retry("too many", code=429)] * 8), replace(SERVER, startup_timeout_seconds=0.0)
         )

@@ -6,7 +6,7 @@ import pytest
 
 from dtj_operator.cache.namespaced_name import Key
 from dtj_operator.controller.blocked_write_tracker import Ledger, classify
-from dtj_operator.kube.errors import Refused, from_answer
+from dtj_operator.kube.errors import Refused, error_from_response
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 
 KEY = Key("default", "train")
@@ -32,7 +32,7 @@ def after(seconds: float) -> datetime:
     ],
 )
 def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
-    error = from_answer(code, body, wrote=True, retry_after=None)
+    error = error_from_response(code, body, wrote=True, retry_after=None)
     assert isinstance(error, Refused)
     assert classify(error) is kind
 

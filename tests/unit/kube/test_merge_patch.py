@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtj_operator.kube.merge_patch import difference
+from dtj_operator.kube.merge_patch import create_merge_patch
 
 values = st.recursive(
     st.booleans() | st.integers() | st.text(max_size=3) | st.lists(st.integers(), max_size=2),
@@ -32,17 +32,17 @@ def applied(old: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
 
 @given(objects, objects)
 def test_applying_the_difference_gives_the_new_value(old, new):
-    assert applied(old, difference(old, new)) == new
+    assert applied(old, create_merge_patch(old, new)) == new
 
 
 @given(objects)
 def test_equal_values_need_no_patch(value):
-    assert difference(value, value) == {}
+    assert create_merge_patch(value, value) == {}
 
 
 def test_what_has_gone_is_removed_by_name():
-    assert difference({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2}}) == {"a": None, "b": {"c": None}}
+    assert create_merge_patch({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"d": 2}}) == {"a": None, "b": {"c": None}}
 
 
 def test_a_null_counts_as_missing():
-    assert difference({}, {"a": None}) == {}
+    assert create_merge_patch({}, {"a": None}) == {}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dtj_operator.kube.rest_config import Connection, ConnectionProblem, from_service_account, load
+from dtj_operator.kube.rest_config import ConfigError, RestConfig, in_cluster_config, load_config
 
 
 def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> str:
@@ -24,17 +24,17 @@ def kubeconfig(folder: Path, *, cluster: dict[str, Any] | None = None, user: dic
 
 
 def test_a_kubeconfig_gives_server_namespace_and_token(tmp_path):
-    connection = load(kubeconfig(tmp_path), {})
-    assert connection.server == "https://127.0.0.1:6443"
-    assert connection.namespace == "team"
-    assert connection.token.current() == "secret"
+    config = load_config(kubeconfig(tmp_path), {})
+    assert config.server == "https://127.0.0.1:6443"
+    assert config.namespace == "team"
+    assert config.token.current() == "secret"
 
 
 def test_certificates_may_be_inline_or_files_beside_the_kubeconfig(tmp_path):
     (tmp_path / "key.pem").write_bytes(b"KEY")
     user = {"client-certificate-data": base64.b64encode(b"CERT").decode(), "client-key": "key.pem"}
-    connection = load(kubeconfig(tmp_path, user=user), {})
-    assert (connection.certificate, connection.private_key) == (b"CERT", b"KEY")
+    config = load_config(kubeconfig(tmp_path, user=user), {})
+    assert (config.certificate, config.private_key) == (b"CERT", b"KEY")
 
 
 @pytest.mark.parametrize(
@@ -54,22 +54,22 @@ def test_certificates_may_be_inline_or_files_beside_the_kubeconfig(tmp_path):
 )
 def test_certificates_that_are_none_are_told_in_a_sentence(tmp_path, cluster, user):
     config = kubeconfig(tmp_path, cluster={"server": "https://127.0.0.1:6443", **cluster}, user=user)
-    with pytest.raises(ConnectionProblem, match=r"the certificates for https://127\.0\.0\.1:6443 are no PEM"):
-        load(config, {}).ssl_context()
+    with pytest.raises(ConfigError, match=r"the certificates for https://127\.0\.0\.1:6443 are no PEM"):
+        load_config(config, {}).ssl_context()
 
 
 def test_the_flag_wins_over_the_environment(tmp_path):
-    assert load(kubeconfig(tmp_path), {"KUBECONFIG": "/nowhere"}).namespace == "team"
+    assert load_config(kubeconfig(tmp_path), {"KUBECONFIG": "/nowhere"}).namespace == "team"
 
 
 def test_of_several_files_the_first_that_exists_is_read(tmp_path):
-    assert load(None, {"KUBECONFIG": f"/nowhere:{kubeconfig(tmp_path)}"}).namespace == "team"
+    assert load_config(None, {"KUBECONFIG": f"/nowhere:{kubeconfig(tmp_path)}"}).namespace == "team"
 
 
 def test_a_token_file_is_read_again(tmp_path):
     file = tmp_path / "token"
     file.write_text("first\n")
-    token = load(kubeconfig(tmp_path, user={"tokenFile": str(file)}), {}).token
+    token = load_config(kubeconfig(tmp_path, user={"tokenFile": str(file)}), {}).token
     assert token.current() == "first"
     file.write_text("second\n")
     assert token.current() == "first"
@@ -81,16 +81,16 @@ def test_a_pod_uses_its_service_account(tmp_path):
     for name, text in {"token": "t", "namespace": "dtj-system", "ca.crt": "PEM"}.items():
         (tmp_path / name).write_text(text)
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
-    connection = from_service_account(environment, tmp_path)
-    assert connection.server == "https://[fd00::1]:443"
-    assert (connection.namespace, connection.token.current(), connection.ca) == ("dtj-system", "t", b"PEM")
+    config = in_cluster_config(environment, tmp_path)
+    assert config.server == "https://[fd00::1]:443"
+    assert (config.namespace, config.token.current(), config.ca) == ("dtj-system", "t", b"PEM")
 
 
 def test_in_a_pod_the_server_is_waited_for_through_an_upgrade_of_it(tmp_path):
     for name in ("token", "ca.crt"):
         (tmp_path / name).write_text(name)
-    in_a_pod = from_service_account({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
-    assert in_a_pod.patience_seconds >= 600 > load(kubeconfig(tmp_path), {}).patience_seconds
+    in_a_pod = in_cluster_config({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path)
+    assert in_a_pod.startup_timeout_seconds >= 600 > load_config(kubeconfig(tmp_path), {}).startup_timeout_seconds
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_in_a_pod_the_server_is_waited_for_through_an_upgrade_of_it(tmp_path):
     ],
 )
 def test_what_cannot_work_is_told_in_a_sentence(tmp_path, cluster, user, words):
-    with pytest.raises(ConnectionProblem, match=words):
-        load(kubeconfig(tmp_path, cluster=cluster, user=user), {})
+    with pytest.raises(ConfigError, match=words):
+        load_config(kubeconfig(tmp_path, cluster=cluster, user=user), {})
 
 
 @pytest.mark.parametrize(
@@ -128,19 +128,19 @@ def test_what_cannot_work_is_told_in_a_sentence(tmp_path, cluster, user, words):
 def test_what_is_no_list_of_entries_counts_as_empty(tmp_path, section, words):
     config = Path(kubeconfig(tmp_path))
     config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | section))
-    with pytest.raises(ConnectionProblem, match=words):
-        load(str(config), {})
+    with pytest.raises(ConfigError, match=words):
+        load_config(str(config), {})
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path):
-    with pytest.raises(ConnectionProblem, match=r"nothing.yaml does not exist: check KUBECONFIG"):
-        load(str(tmp_path / "nothing.yaml"), {})
+    with pytest.raises(ConfigError, match=r"nothing.yaml does not exist: check KUBECONFIG"):
+        load_config(str(tmp_path / "nothing.yaml"), {})
 
 
 def test_no_cluster_at_all_says_what_to_set(tmp_path):
-    with pytest.raises(ConnectionProblem, match="set KUBECONFIG or --kubeconfig"):
-        load(None, {"HOME": str(tmp_path)})
+    with pytest.raises(ConfigError, match="set KUBECONFIG or --kubeconfig"):
+        load_config(None, {"HOME": str(tmp_path)})
 
 
 def test_plain_http_needs_no_tls():
-    assert Connection(server="http://127.0.0.1:1").ssl_context() is None
+    assert RestConfig(server="http://127.0.0.1:1").ssl_context() is None
