@@ -21,9 +21,11 @@ from yarl import URL
 from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
-from dtj_operator.kube import rest_config, serializer
+from dtj_operator.kube import serializer
 from dtj_operator.kube.client import ApiClient
+from dtj_operator.kube.kubeconfig import load_config
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
+from dtj_operator.kube.rest_config import RestConfig
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.snapshot import Snapshot
 
@@ -47,7 +49,7 @@ def requests(server: str, job: Job) -> Iterator[Request]:
 
 async def main(kubeconfig: str, namespace: str, connections: int) -> None:
     """Create everything for all jobs of a namespace, as the module says."""
-    here = rest_config.load_config(kubeconfig, {})
+    here = load_config(kubeconfig, {})
     line = [request async for job in _jobs(here, namespace) for request in requests(here.server, job)]
     connector = aiohttp.TCPConnector(limit=0, ssl=here.ssl_context() or True)
     async with aiohttp.ClientSession(connector=connector, headers={"User-Agent": USER_AGENT}) as session:
@@ -70,9 +72,9 @@ async def main(kubeconfig: str, namespace: str, connections: int) -> None:
         watch.cancel()
 
 
-async def _jobs(here: rest_config.RestConfig, namespace: str) -> AsyncIterator[Job]:
+async def _jobs(here: RestConfig, namespace: str) -> AsyncIterator[Job]:
     async with ApiClient(here, user_agent=USER_AGENT) as client:
-        async for page in client.pages(JOBS, namespace):
+        async for page in client.list_pages(JOBS, namespace):
             for item in page.items:
                 yield Job.parse(item)
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from bench.operator import load
 from dtj_operator.api.crd import crd
-from dtj_operator.kube import rest_config
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import NotFound
+from dtj_operator.kube.kubeconfig import load_config
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES, GroupVersionResource
 from e2e.cluster.control_plane import ControlPlane
 
@@ -66,12 +66,12 @@ class Fleet:
     async def clear(self, namespace: str) -> None:
         """Delete the jobs, services and pods of a namespace, at once."""
         for resource in (JOBS, PODS, SERVICES):
-            async for page in self.client.pages(resource, namespace, limit=1000):
+            async for page in self.client.list_pages(resource, namespace, limit=1000):
                 await for_each(page.items, partial(self._delete, resource, namespace))
 
     async def jobs(self, namespace: str) -> AsyncIterator[dict[str, Any]]:
         """Yield every job of a namespace."""
-        async for page in self.client.pages(JOBS, namespace, limit=500):
+        async for page in self.client.list_pages(JOBS, namespace, limit=500):
             for item in page.items:
                 yield item
 
@@ -127,7 +127,7 @@ class Creations:
 @asynccontextmanager
 async def fleet(control_plane: ControlPlane) -> AsyncIterator[Fleet]:
     """Install the CRD, and yield a fleet."""
-    here = rest_config.load_config(str(control_plane.kubeconfig), {})
+    here = load_config(str(control_plane.kubeconfig), {})
     async with ApiClient(here, user_agent=USER_AGENT) as client:
         await client.create(CRDS, None, crd())
         found = Fleet(control_plane, client)

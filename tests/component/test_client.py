@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.kube.client import CONNECTIONS, ApiClient
+from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import AlreadyExists, Conflict, Fenced, Gone, NotFound, OutcomeUnknown, Refused, Retry
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.kube.rest_config import RestConfig, Token
+from dtj_operator.kube.transport import MAX_CONNECTIONS
 from tests.component.running_operator import job
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, too_many_requests
 
@@ -50,7 +51,7 @@ async def test_a_deletion_means_one_incarnation(client, api_server):
 async def test_a_list_comes_in_pages_that_hold_everything_once(client):
     for number in range(7):
         await client.create(PODS, "default", pod(f"p{number}"))
-    pages = [page async for page in client.pages(PODS, None, labels="app=x", limit=3)]
+    pages = [page async for page in client.list_pages(PODS, None, labels="app=x", limit=3)]
     assert [len(page.items) for page in pages] == [3, 3, 1]
     assert len({item["metadata"]["name"] for page in pages for item in page.items}) == 7
 
@@ -103,8 +104,8 @@ async def test_a_write_that_waits_for_its_turn_is_not_sent_when_it_may_not_be_by
 
 async def test_a_write_that_waits_for_a_connection_is_not_sent_when_it_may_not_be_by_then(client, api_server):
     slow = api_server.faults.add(lambda request: request.verb == "list", Slow(0.2), times=None)
-    reads = [asyncio.ensure_future(anext(client.pages(PODS, None))) for _ in range(CONNECTIONS)]
-    while slow.hits < CONNECTIONS:  # noqa: ASYNC110  (nobody tells)
+    reads = [asyncio.ensure_future(anext(client.list_pages(PODS, None))) for _ in range(MAX_CONNECTIONS)]
+    while slow.hits < MAX_CONNECTIONS:  # noqa: ASYNC110  (nobody tells)
         await asyncio.sleep(0.001)
     allowed = True
     writing = asyncio.create_task(client.fenced(lambda: allowed).create(PODS, "default", pod("a")))

@@ -114,7 +114,7 @@ async def test_while_a_page_is_read_the_next_is_on_its_way(client, api_server, m
     for name in ("a", "b", "c"):
         pod(api_server, name)
     monkeypatch.setattr(client, "_repeat", asked)
-    monkeypatch.setattr(client, "pages", partial(client.pages, limit=1))
+    monkeypatch.setattr(client, "list_pages", partial(client.list_pages, limit=1))
     names = Reader()
     await list_into(client, PODS, None, names)
     assert order == ["ask", "ask", "a", "ask", "b", "c"]

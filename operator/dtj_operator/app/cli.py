@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dtj_operator import operator_version
 from dtj_operator.app.log_format import set_up
 from dtj_operator.app.settings import SettingsProblem, parser, settings_from
-from dtj_operator.kube.serializer import DEEPEST
+from dtj_operator.kube.serializer import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,7 +79,8 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
     from dtj_operator.cache.namespaced_name import SourceEnded  # noqa: PLC0415
     from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
-    from dtj_operator.kube.rest_config import ConfigError, load_config  # noqa: PLC0415
+    from dtj_operator.kube.kubeconfig import load_config  # noqa: PLC0415
+    from dtj_operator.kube.rest_config import ConfigError  # noqa: PLC0415
 
     set_up(settings.log_format, settings.log_level)
 
@@ -110,7 +111,7 @@ def _prepare_python() -> None:
     gc.disable()
     sys.setswitchinterval(HANDOVER_SECONDS)
     # Python's own 1,000 would let a single job, nested more deeply than that, end the operator of all others.
-    sys.setrecursionlimit(DEEPEST + CALLS)
+    sys.setrecursionlimit(MAX_DEPTH + CALLS)
     threading.stack_size(STACK_BYTES)
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import kopf
 
 from dtj_operator.cache.namespaced_name import SourceEnded
-from dtj_operator.kube.client import open_session
 from dtj_operator.kube.resources import JOBS
+from dtj_operator.kube.transport import open_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

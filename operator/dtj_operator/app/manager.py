@@ -180,7 +180,7 @@ class Operator:
                 user_agent=user_agent(),
                 qps=self._settings.kube_api_qps,
                 burst=self._settings.kube_api_burst,
-                observe=self.metrics.request,
+                record_request=self.metrics.request,
             )
         )
 

@@ -127,7 +127,7 @@ async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
 
 async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> None:
     try:
-        async for _page in client.pages(JOBS, namespace, limit=1):
+        async for _page in client.list_pages(JOBS, namespace, limit=1):
             return
     except NotFound as error:
         msg = (

@@ -89,7 +89,7 @@ async def list_into(
     """Tell an indexer everything there is, and what is no longer; returns the resourceVersion to watch from."""
     uids: set[str] = set()
     resource_version = "0"
-    async for page in _ahead(client.pages(resource, namespace, labels=labels)):
+    async for page in _ahead(client.list_pages(resource, namespace, labels=labels)):
         resource_version = page.resource_version
         for raw in page.items:
             indexer.upsert(raw)

@@ -1,4 +1,4 @@
-"""The API server, over HTTP: connection, requests, typed errors, watches.
+"""The API server over HTTP: configuration, requests, typed errors, watches.
 
-Knows nothing of training jobs beyond the path of the resource.
+Knows nothing of training jobs but the path of the resource.
 """

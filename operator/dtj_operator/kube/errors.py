@@ -1,4 +1,4 @@
-"""What can go wrong with a request, told by what the caller should do about it."""
+"""Errors of the API server, named by what the caller should do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SERVER_ERRORS = 500
 
 
 class KubeError(Exception):
-    """A request that did not succeed. `code` is the HTTP status, 0 when there was no answer."""
+    """A request that did not succeed. `code` is the HTTP status, 0 when there was no response."""
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "") -> None:
         super().__init__(message)
@@ -39,15 +39,15 @@ class Retry(KubeError):
 
 
 class Fenced(KubeError):
-    """A write that was not sent: somebody else may be the one who writes by now."""
+    """A write that was not sent, because another process may be the leader by now."""
 
 
 class OutcomeUnknown(KubeError):
-    """A write whose outcome is not known: read the object again before deciding anything."""
+    """A write that may have been carried out: read the object again before deciding anything."""
 
     @property
     def webhook(self) -> bool:
-        """Whether an admission webhook failed, as all are asked before anything is stored."""
+        """Whether an admission webhook failed. Webhooks are called before an object is stored, so nothing was."""
         return "failed calling webhook" in self.message
 
 
@@ -56,7 +56,7 @@ class Conflict(KubeError):
 
 
 class AlreadyExists(KubeError):
-    """An object of that name exists: read it and see whose it is."""
+    """An object of that name exists: read it and check its owner."""
 
 
 class NotFound(KubeError):
@@ -72,7 +72,7 @@ class Unauthorized(KubeError):
 
 
 class Refused(KubeError):
-    """The server understood and declined; sending the same again changes nothing until someone acts."""
+    """The server refused a valid request; the same request is refused again until somebody changes something."""
 
     @property
     def invalid(self) -> bool:
@@ -81,7 +81,7 @@ class Refused(KubeError):
 
     @property
     def quota(self) -> bool:
-        """Whether a ResourceQuota declined it."""
+        """Whether a ResourceQuota refused it."""
         return self.code == FORBIDDEN and "exceeded quota" in self.message
 
     @property
@@ -92,10 +92,12 @@ class Refused(KubeError):
         )
 
 
-def error_from_response(code: int, body: Mapping[str, Any], *, wrote: bool, retry_after: float | None) -> KubeError:
-    """The error for an answer of 400 or above.
+def error_from_response(
+    code: int, body: Mapping[str, Any], *, idempotent: bool, retry_after: float | None
+) -> KubeError:
+    """Return the error for a response of 400 or above.
 
-    `body` is the server's Status object, or empty. `wrote`: the request may have changed something.
+    `body` is the server's Status object, or empty. `idempotent`: the request may be sent twice.
     """
     message = str(body.get("message") or f"the API server answered {code}")
     reason = str(body.get("reason") or "")
@@ -106,9 +108,9 @@ def error_from_response(code: int, body: Mapping[str, Any], *, wrote: bool, retr
         return Retry(message, code=code, reason=reason, after=retry_after)
     if code >= SERVER_ERRORS:
         # A server error after a write says nothing about whether etcd has it.
-        if wrote:
-            return OutcomeUnknown(message, code=code, reason=reason)
-        return Retry(message, code=code, reason=reason, after=retry_after)
+        if idempotent:
+            return Retry(message, code=code, reason=reason, after=retry_after)
+        return OutcomeUnknown(message, code=code, reason=reason)
     if code == FORBIDDEN:
         causes = (body.get("details") or {}).get("causes") or ()
         if any(cause.get("reason") == "NamespaceTerminating" for cause in causes):

@@ -1,4 +1,4 @@
-"""The JSON merge patch (RFC 7386) between two values."""
+"""JSON merge patch (RFC 7386) between two values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def create_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The smallest patch that makes `old` into `new`; empty when they are equal.
+    """Return the smallest patch that makes `old` into `new`; empty when they are equal.
 
     What is missing in `new` is removed (null); lists are replaced whole. Nulls in `new` count as missing,
     as the API server drops them.

@@ -1,4 +1,4 @@
-"""A limit on the operator's own request rate."""
+"""Token bucket that limits the rate of the operator's requests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 
 
 class TokenBucket:
-    """At most `rate` requests a second on average, `burst` at once; rate 0 means no limit.
+    """A limit of at most `rate` requests a second on average, `burst` at once; rate 0 means no limit.
 
     Waiters are served in order of arrival.
     """
@@ -17,7 +17,7 @@ class TokenBucket:
         self._tokens = float(self._burst)
         self._filled_at: float | None = None
 
-    async def take(self) -> None:
+    async def wait(self) -> None:
         """Wait until one more request is allowed."""
         if self._rate <= 0:
             return
@@ -26,7 +26,7 @@ class TokenBucket:
             self._filled_at = now
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._rate)
         self._filled_at = now
-        # The balance may go below zero: that is the queue, and its length is the wait.
+        # The balance may go below zero: then it is the length of the queue.
         self._tokens -= 1
         if self._tokens < 0:
             await asyncio.sleep(-self._tokens / self._rate)

@@ -1,4 +1,4 @@
-"""The kinds the operator speaks to, and their paths."""
+"""GroupVersionResource: the kinds that the operator uses, and their paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionResource:
-    """One kind as the API server addresses it."""
+    """Group, version and plural name of one kind, as in its path."""
 
     group: str
     """Empty for the core group."""
@@ -16,17 +16,17 @@ class GroupVersionResource:
 
     @property
     def singular(self) -> str:
-        """As kubectl takes it."""
+        """The singular name, as kubectl takes it."""
         stem = self.plural.removesuffix("s")
         return f"{stem.removesuffix('ie')}y" if stem.endswith("ie") else stem
 
     @property
     def api_version(self) -> str:
-        """As in an object's apiVersion."""
+        """The apiVersion of its objects."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
-        """Path below the server's address; namespace None means all namespaces or a cluster-scoped kind."""
+        """Return the path below the server's address; namespace None means all namespaces or a cluster-scoped kind."""
         parts = [f"/apis/{self.group}" if self.group else "/api", self.version]
         if namespace:
             parts += ["namespaces", namespace]

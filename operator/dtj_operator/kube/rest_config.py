@@ -1,13 +1,7 @@
-"""Where the API server is and who we are: a kubeconfig, or the pod's own service account.
-
-Exec and auth-provider plugins are refused: the operator's image holds no such programs. So is all else that says how to
-connect and is not done here, impersonation above all.
-"""
+"""RestConfig: the API server's address, TLS and token; inside a cluster they come from the service account."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import ssl
 import tempfile
@@ -15,10 +9,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import yaml
-from yarl import URL
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +19,13 @@ TOKEN_REREAD_SECONDS = 60.0
 """Projected tokens are replaced well before they expire; reading once a minute is enough."""
 
 OUTAGE_SECONDS = 900.0
-"""What a pod is told of its server is right, so a server out of reach is being upgraded. Who ends then is started again
-ever later by the kubelet, at last five minutes after the server is back."""
-IMPERSONATION = ("as", "as-uid", "as-groups", "as-user-extra")
-"""To act as the user behind them instead would be to act with more rights than were meant."""
+"""How long a pod waits for its server at the start. The address that a pod is given is right, so a server that cannot
+be reached is being upgraded. An operator that exits is restarted by the kubelet with a growing delay, in the end up to
+five minutes after the server is back."""
 
 
 class ConfigError(Exception):
-    """The connection cannot be described; the message is a sentence for the administrator."""
+    """A configuration that cannot be used; the message is a sentence for the administrator."""
 
 
 @dataclass(slots=True)
@@ -47,7 +37,7 @@ class Token:
     _read_at: float = field(default=0.0, repr=False)
 
     def current(self) -> str:
-        """The token to send now; empty when there is none."""
+        """Return the token to send now; empty when there is none. Raises ConfigError."""
         if self.file is None:
             return self.value
         now = time.monotonic()
@@ -62,14 +52,14 @@ class Token:
         return self.value
 
     def forget(self) -> None:
-        """Read the file again at the next use (the server has refused what we have)."""
+        """Read the file again at the next use, because the server has refused the token."""
         if self.file is not None:
             self._read_at = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """One API server with one identity."""
+    """The address of one API server and the identity used there."""
 
     server: str
     """Scheme, host and port, and a path prefix if there is one; no trailing slash."""
@@ -84,10 +74,10 @@ class RestConfig:
     server_name: str = ""
     """Name expected in the server's certificate when it differs from the host."""
     startup_timeout_seconds: float = 30.0
-    """How long the server may be out of reach at the start, before its address is taken for a wrong one."""
+    """How long the server may be unreachable at the start before the operator gives up."""
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """TLS as configured; None for plain http. Raises ConnectionProblem."""
+        """Return the TLS context; None for plain http. Raises ConfigError."""
         if not self.server.startswith("https://"):
             return None
         try:
@@ -103,29 +93,15 @@ class RestConfig:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate:
             with ExitStack() as files:
-                context.load_cert_chain(_as_file(self.certificate, files), _as_file(self.private_key, files))
+                context.load_cert_chain(
+                    _as_file(self.certificate, files),
+                    _as_file(self.private_key, files),
+                )
         return context
 
 
-def load_config(kubeconfig: str | None, environment: Mapping[str, str]) -> RestConfig:
-    """The connection of a kubeconfig (argument, then KUBECONFIG), else the pod's service account.
-
-    Raises ConnectionProblem.
-    """
-    paths = kubeconfig or environment.get("KUBECONFIG", "")
-    if paths:
-        return from_kubeconfig(paths)
-    if environment.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster_config(environment, SERVICE_ACCOUNT)
-    home = Path(environment.get("HOME", "/")) / ".kube" / "config"
-    if home.exists():
-        return from_kubeconfig(str(home))
-    msg = "no cluster to talk to: set KUBECONFIG or --kubeconfig, or run inside a cluster"
-    raise ConfigError(msg)
-
-
 def in_cluster_config(environment: Mapping[str, str], folder: Path) -> RestConfig:
-    """The connection of a pod, as the kubelet mounts it."""
+    """Read a pod's service account, as the kubelet mounts it in `folder`. Raises ConfigError."""
     host = environment["KUBERNETES_SERVICE_HOST"]
     port = environment.get("KUBERNETES_SERVICE_PORT", "443")
     if ":" in host:
@@ -136,117 +112,14 @@ def in_cluster_config(environment: Mapping[str, str], folder: Path) -> RestConfi
     return RestConfig(
         server=f"https://{host}:{port}",
         namespace=namespace.read_text(encoding="utf-8").strip() if namespace.exists() else "default",
-        ca=_read(folder / "ca.crt", "the service account's CA"),
+        ca=read_file(folder / "ca.crt", "the service account's CA"),
         token=token,
         startup_timeout_seconds=OUTAGE_SECONDS,
     )
 
 
-def from_kubeconfig(paths: str) -> RestConfig:
-    """The current context of a kubeconfig.
-
-    Of a list of files (separated as in PATH) the first that exists is read.
-    """
-    names = [name for name in paths.split(os.pathsep) if name]
-    found = next((Path(name) for name in names if Path(name).exists()), None)
-    if found is None:
-        msg = f"the kubeconfig {paths} does not exist: check KUBECONFIG or --kubeconfig"
-        raise ConfigError(msg)
-    try:
-        document = yaml.safe_load(found.read_bytes())
-    except (OSError, yaml.YAMLError) as error:
-        detail = " ".join(str(error).split())
-        msg = f"the kubeconfig {found} cannot be read: {detail}"
-        raise ConfigError(msg) from error
-    if not isinstance(document, dict):
-        msg = f"the kubeconfig {found} is empty or not a kubeconfig"
-        raise ConfigError(msg)
-    current = document.get("current-context") or ""
-    context = _entry(document, found, "contexts", "context", current)
-    cluster = _entry(document, found, "clusters", "cluster", context.get("cluster") or "")
-    user = _entry(document, found, "users", "user", context.get("user") or "") if context.get("user") else {}
-    for plugin in ("exec", "auth-provider"):
-        if plugin in user:
-            msg = (
-                f"user {context['user']!r} in the kubeconfig {found} needs an {plugin} plugin, which the operator "
-                "does not run: use a token or a client certificate"
-            )
-            raise ConfigError(msg)
-    if "username" in user:
-        msg = f"user {context['user']!r} in the kubeconfig {found} has a password, which API servers no longer accept"
-        raise ConfigError(msg)
-    if any(name in user for name in IMPERSONATION):
-        msg = (
-            f"user {context['user']!r} in the kubeconfig {found} impersonates somebody, which the operator does not "
-            "do: use that account's own token or client certificate"
-        )
-        raise ConfigError(msg)
-    if cluster.get("proxy-url"):
-        msg = (
-            f"cluster {context.get('cluster')!r} in the kubeconfig {found} is reached through a proxy-url, which the "
-            "operator does not use: give an address that it reaches itself"
-        )
-        raise ConfigError(msg)
-    server = str(cluster.get("server") or "")
-    if not _is_address(server):
-        cluster_name = context.get("cluster")
-        msg = f"cluster {cluster_name!r} in the kubeconfig {found} has no http or https server address: {server!r}"
-        raise ConfigError(msg)
-    folder = found.parent
-    token_file = user.get("tokenFile")
-    token = Token(value=str(user.get("token") or ""))
-    if token_file and not token.value:
-        token = Token(file=folder / str(token_file))
-        token.current()
-    certificate = _material(user, "client-certificate", folder)
-    private_key = _material(user, "client-key", folder)
-    if bool(certificate) != bool(private_key):
-        msg = f"user {context['user']!r} in the kubeconfig {found} needs both a client certificate and its key"
-        raise ConfigError(msg)
-    return RestConfig(
-        server=server.rstrip("/"),
-        namespace=str(context.get("namespace") or "default"),
-        ca=_material(cluster, "certificate-authority", folder),
-        certificate=certificate,
-        private_key=private_key,
-        token=token,
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        server_name=str(cluster.get("tls-server-name") or ""),
-    )
-
-
-def _is_address(server: str) -> bool:
-    try:
-        return server.startswith(("http://", "https://")) and bool(URL(server).host)
-    except ValueError:
-        return False
-
-
-def _entry(document: dict[str, Any], path: Path, plural: str, singular: str, name: str) -> dict[str, Any]:
-    entries = document.get(plural)
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("name") == name:
-            value = entry.get(singular) or {}
-            if isinstance(value, dict):
-                return value
-    msg = f"the kubeconfig {path} names the {singular} {name!r} but does not define it"
-    raise ConfigError(msg)
-
-
-def _material(section: Mapping[str, Any], key: str, folder: Path) -> bytes:
-    """PEM from `<key>-data` (base64) or the file `<key>`; empty when neither is there."""
-    inline = section.get(f"{key}-data")
-    if inline:
-        try:
-            return base64.b64decode(str(inline), validate=False)
-        except binascii.Error as error:
-            msg = f"{key}-data in the kubeconfig is not base64"
-            raise ConfigError(msg) from error
-    name = section.get(key)
-    return _read(folder / str(name), key) if name else b""
-
-
-def _read(path: Path, what: str) -> bytes:
+def read_file(path: Path, what: str) -> bytes:
+    """Read a file that a configuration names; `what` it is stands in the error. Raises ConfigError."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -255,7 +128,7 @@ def _read(path: Path, what: str) -> bytes:
 
 
 def _as_file(content: bytes, files: ExitStack) -> str:
-    """A path to the content for the TLS library, which reads keys only from files; gone with `files`."""
+    """Return a path to the content for the TLS library, which reads keys only from files; it ends with `files`."""
     if hasattr(os, "memfd_create"):
         # Never on a disk, and possible where the root file system is read-only.
         descriptor = os.memfd_create("dtj-tls")

@@ -1,4 +1,4 @@
-"""JSON on the wire. orjson: a pod is written in 2 us instead of 28, read in 9 instead of 20."""
+"""JSON by orjson, which writes a pod in 2 us instead of 28 and reads one in 9 instead of 20; deep nesting by json."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 import orjson
 
-DEEPEST = 10_000
-"""Levels of lists and objects within each other that an API server takes; more are refused. orjson reads 1,024."""
+MAX_DEPTH = 10_000
+"""Nested lists and objects that an API server accepts. orjson reads 1,024."""
 
 
 def dumps(value: object) -> bytes:
-    """Compact JSON, in no more memory than it needs: what orjson returns keeps the buffer it was written into."""
+    """Return compact JSON, copied: the bytes that orjson returns keep the larger buffer they were written into."""
     try:
         text = orjson.dumps(value)
     except TypeError:
-        # Numbers beyond 64 bits, or more levels than 254: API servers keep what a template says.
+        # Numbers beyond 64 bits, or more than 254 levels: an API server stores both in a pod template.
         return json.dumps(value).encode()
     return bytes(memoryview(text))
 
 
 def loads(text: bytes) -> dict[str, Any]:
-    """A JSON object; ValueError for anything else."""
+    """Parse a JSON object. Raises ValueError for anything else."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        # Perhaps only nested too deeply for orjson: a job's template may be, and stands in a list with all others.
+        # Perhaps only nested too deeply for orjson, as one job's template may be in a list of all jobs.
         value = _loads_deep(text)
     if not isinstance(value, dict):
         msg = "expected a JSON object"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from dtj_operator.kube.rest_config import from_kubeconfig
+from dtj_operator.kube.kubeconfig import from_kubeconfig
 from e2e.cluster.control_plane import GARBAGE_COLLECTOR
 from tests.support.chart import install
 

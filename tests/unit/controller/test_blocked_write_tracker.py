@@ -32,7 +32,7 @@ def after(seconds: float) -> datetime:
     ],
 )
 def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
-    error = error_from_response(code, body, wrote=True, retry_after=None)
+    error = error_from_response(code, body, idempotent=False, retry_after=None)
     assert isinstance(error, Refused)
     assert classify(error) is kind
 
