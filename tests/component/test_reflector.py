@@ -105,15 +105,15 @@ async def test_while_a_page_is_read_the_next_is_on_its_way(client, api_server, m
             order.append(raw["metadata"]["name"])
             super().upsert(raw)
 
-    request = client._repeat
+    request = client._transport.send
 
-    async def asked(*call: Any) -> Any:
+    async def asked(*call: Any, **how: Any) -> Any:
         order.append("ask")
-        return await request(*call)
+        return await request(*call, **how)
 
     for name in ("a", "b", "c"):
         pod(api_server, name)
-    monkeypatch.setattr(client, "_repeat", asked)
+    monkeypatch.setattr(client._transport, "send", asked)
     monkeypatch.setattr(client, "list_pages", partial(client.list_pages, limit=1))
     names = Reader()
     await list_into(client, PODS, None, names)
