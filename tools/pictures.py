@@ -1,11 +1,15 @@
-"""`make pictures`: what kubectl shows of jobs on a real API server, drawn for docs/reference/kubectl.md.
+"""The pictures of the documentation, drawn from what real commands print.
 
-The operator handles the jobs; their pods run on kwok's fake nodes, and end as this program sets their status.
+`python -m tools.pictures` (a part of `make generate`) draws what kubectl shows of jobs on a real API server, for
+docs/reference/kubectl.md: the operator handles the jobs; their pods run on kwok's fake nodes, and end as this program
+sets their status. `python -m tools.pictures demo` runs `make demo` and draws its output for README.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +18,11 @@ from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import install
 from tools.terminal import draw
 
-PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "pictures"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PICTURES = DOCS / "reference" / "pictures"
+DEMO = DOCS / "pictures" / "demo.svg"
+KILLED, BACK = "kill -9", "train again"
+"""Words of the demo's lines about the killed worker."""
 DONE = {"class": "done", "exitCode": 0, "step": 1200, "checkpointStep": 1200, "metrics": {"val_accuracy": 0.992}}
 SHOWN = (
     ("get", "get dtj", 1),
@@ -27,6 +35,27 @@ SHOWN = (
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.pictures", description="Draw the pictures of the docs.")
+    parser.add_argument("what", nargs="?", choices=("kubectl", "demo"), default="kubectl")
+    return draw_demo() if parser.parse_args().what == "demo" else draw_kubectl()
+
+
+def draw_demo() -> int:
+    """Run the demo and draw the lines about its job."""
+    ran = subprocess.run([sys.executable, "-m", "e2e.demo"], stdout=subprocess.PIPE, text=True, check=False)
+    if ran.returncode == 0:
+        draw(DEMO, "make demo", about_the_job(ran.stdout), styles={KILLED: "bold red", BACK: "bold green"})
+        print(f"Drawn in {DEMO}.")
+    return ran.returncode
+
+
+def about_the_job(output: str) -> str:
+    """The demo's output up to the line that says how its job ended."""
+    lines = output.splitlines()
+    return "\n".join(lines[: next(number for number, line in enumerate(lines, 1) if "Succeeded:" in line)])
+
+
+def draw_kubectl() -> int:
     with start_control_plane(fake_nodes=2) as server, operator(install(server)):
         create_jobs(Jobs(server, "default"))
         draw_all(server)

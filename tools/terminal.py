@@ -1,8 +1,10 @@
 """A terminal with a command and what it printed, as an SVG that loads nothing from anywhere."""
 
 import re
+from collections.abc import Mapping
 from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -16,15 +18,18 @@ FORMAT: Final = re.sub(
 GAP: Final = "    "
 
 
-def draw(target: Path, command: str, output: str, *, columns: int = 1) -> None:
-    """Write the picture; `columns` sets long output side by side."""
+def draw(
+    target: Path, command: str, output: str, *, columns: int = 1, styles: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Write the picture; `columns` sets long output side by side, `styles` colours lines that contain some words."""
     lines = beside(output.expandtabs().splitlines(), columns)
     width = max(len(line) for line in (*lines, f"$ {command}")) + 1
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         console = Console(record=True, width=width, file=nowhere, color_system=None, highlight=False)
         console.print(Text(f"$ {command}", style="bold green"))
         for line in lines:
-            console.print(Text(line), no_wrap=True, crop=True)
+            style = next((style for words, style in styles.items() if words in line), "")
+            console.print(Text(line, style=style), no_wrap=True, crop=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         console.save_svg(str(target), title="", code_format=FORMAT, unique_id=target.stem)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtj_operator.api.crd import COLUMNS, crd
+from tools.pictures import about_the_job
 from tools.terminal import beside, draw
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -51,6 +52,17 @@ def test_the_picture_of_describe_has_spec_status_and_events():
 def test_output_is_drawn_as_it_is(tmp_path: Path):
     draw(tmp_path / "some.svg", "kubectl get <it>", "NAME   AGE\na      1s\n")
     assert said(tmp_path / "some.svg").splitlines() == ["$ kubectl get <it>", "NAME   AGE", "a      1s"]
+
+
+def test_lines_of_the_picture_may_be_coloured(tmp_path: Path):
+    draw(tmp_path / "some.svg", "make demo", "one\nkill -9 7\n", styles={"kill -9": "bold red"})
+    (coloured,) = re.findall(r'class="(some-r\d+)"[^>]*>kill', (tmp_path / "some.svg").read_text())
+    assert re.search(rf"\.{coloured} {{ fill: #[0-9a-f]+;font-weight: bold }}", (tmp_path / "some.svg").read_text())
+
+
+def test_the_picture_of_the_demo_ends_with_the_result_and_names_no_path_of_a_machine():
+    output = "  Running 5/9\n\n  Succeeded: 9 of 9 steps\n  54 s in all; loss curve /somewhere/demo-loss.png\n"
+    assert about_the_job(output) == "  Running 5/9\n\n  Succeeded: 9 of 9 steps"
 
 
 def test_long_output_stands_in_columns_that_are_read_downwards():
