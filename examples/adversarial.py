@@ -1,4 +1,4 @@
-"""Handwritten digits again, with a training step of one's own: half of what is learnt from has been attacked.
+"""Handwritten digits again, with a custom training step: half of the training images are attacked.
 
     python adversarial.py
     kubectl apply -f adversarial.yaml
