@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`[^`\n]*`")
+CODE = re.compile(rf"{BLOCK.pattern}|{INLINE.pattern}", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -58,3 +59,9 @@ def test_every_decision_says_context_decision_and_consequences():
     decisions = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
     forms = {page.name: re.findall(r"^\*\*([A-Z]\w+)\.\*\*", page.read_text(), re.MULTILINE) for page in decisions}
     assert {name: form for name, form in forms.items() if form != ["Context", "Decision", "Consequences"]} == {}
+
+
+def test_every_make_target_of_the_docs_exists():
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = "\n".join(found for page in pages() for found in CODE.findall(page.read_text()))
+    assert set(re.findall(r"(?:^|`)make ([a-z0-9-]+)", code, re.MULTILINE)) - targets == set()
