@@ -162,6 +162,16 @@ class Cause(StrEnum):
     SCALED = "Scaled"
 
 
+class Charge(StrEnum):
+    """Whether a restart counts towards `failurePolicy.maxRestarts`."""
+
+    CHARGED = "Charged"
+    FREE = "Proven"
+    """Not counted: there is evidence of a disruption."""
+    FREE_LIMITED = "Unproven"
+    """Not counted, but only ten times in a row."""
+
+
 class EventReason(StrEnum):
     """Reasons of the Kubernetes events on a job."""
 

@@ -18,7 +18,7 @@ class Root(WireModel):
     cause: Cause = Field(description="Cause that this failure alone would have.")
     evidence: bool = Field(False, description="Whether a disruption is proven.")
     rank: int = Field(description="How likely this is the root; smaller is likelier.")
-    standing: str = Field(description="Charged, Proven (free) or Unproven (free, 10 in a row).")
+    charge: str = Field(alias="standing", description="Charged, Proven (free) or Unproven (free, 10 in a row).")
     rule: int | None = Field(None, description="Index of the failure rule that matches.")
     step: int = Field(0, description="Step that the pod reported last.")
     at: Instant = Field(description="When the container ended, or when that was seen.")

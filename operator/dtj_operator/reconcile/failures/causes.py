@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-from dtj_operator.api.enums import Cause
+from dtj_operator.api.enums import Cause, Charge
 from dtj_operator.api.trainer_contract import EXIT_KILLED, EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
 from dtj_operator.reconcile.failures.exit_codes import ABORTED, FIRST_SIGNAL, SEGMENTATION_FAULT
 from dtj_operator.reconcile.failures.failure import EVICTION_REASONS, Failure, rejected
@@ -13,16 +11,6 @@ LAST_SIGNAL = 159
 KEYBOARD_INTERRUPT = 130
 NODE_LOSS_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 EVICTION_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "TerminationByKubelet"})
-
-
-class Standing(StrEnum):
-    """Whether a failure costs a restart of the budget."""
-
-    CHARGED = "Charged"
-    PROVEN = "Proven"
-    """Free: there is evidence of a disruption."""
-    UNPROVEN = "Unproven"
-    """Free, but only ten in a row."""
 
 
 def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a table, first match wins
@@ -67,13 +55,13 @@ FREE_CODES = frozenset({0, EXIT_PREEMPTED, EXIT_RETRY, EXIT_KILLED, EXIT_TERMINA
 """Codes that are free without evidence, ten in a row. 0 is a serving role that ended early."""
 
 
-def standing_of(failure: Failure) -> Standing:
+def charge_of(failure: Failure) -> Charge:
     """Whether one failure alone would be charged."""
     if failure.explicit:
-        return Standing.CHARGED
+        return Charge.CHARGED
     if failure.evidence:
-        return Standing.PROVEN
-    return Standing.UNPROVEN if failure.exit_code in FREE_CODES else Standing.CHARGED
+        return Charge.FREE
+    return Charge.FREE_LIMITED if failure.exit_code in FREE_CODES else Charge.CHARGED
 
 
 def rank_of(failure: Failure) -> int:

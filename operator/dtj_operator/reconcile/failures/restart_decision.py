@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import Reason, RestartPolicy, RuleAction
+from dtj_operator.api.enums import Charge, Reason, RestartPolicy, RuleAction
 from dtj_operator.builders.metadata import pod_name
-from dtj_operator.reconcile.failures.causes import Standing
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
 from dtj_operator.reconcile.failures.restart_backoff import delay
 from dtj_operator.reconcile.failures.termination import succeeded
@@ -98,9 +97,9 @@ def describe_root(scope: ReconcileScope, root: Root) -> str:
 def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
     if rule is not None and rule.action is not RuleAction.FAIL_JOB:
         return rule.action is not RuleAction.IGNORE and rule.count_towards_limit
-    if root.standing == Standing.UNPROVEN:
+    if root.charge == Charge.FREE_LIMITED:
         return so_far.unproven >= FREE_IN_A_ROW
-    return root.standing == Standing.CHARGED
+    return root.charge == Charge.CHARGED
 
 
 def _ending(
@@ -152,7 +151,7 @@ def _permanent(scope: ReconcileScope, root: Root) -> bool:
     """
     return (
         scope.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
-        and (root.standing == Standing.CHARGED or not root.evidence)
+        and (root.charge == Charge.CHARGED or not root.evidence)
         and root.exit_code is not None
         and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dtj_operator.api.enums import Charge
 from dtj_operator.api.persisted_state import Root
 from dtj_operator.api.status import LastIncident
-from dtj_operator.reconcile.failures.causes import Standing, cause_of, rank_of, standing_of
+from dtj_operator.reconcile.failures.causes import cause_of, charge_of, rank_of
 from dtj_operator.reconcile.failures.failure_rules import matching_rule
 from dtj_operator.reconcile.failures.restart_decision import RestartDecision, free_restarts_in_a_row, highest_step
 from dtj_operator.reconcile.state.replicas import Replica
@@ -30,7 +31,7 @@ def root_cause(scope: ReconcileScope, replica: Replica, failure: Failure) -> Roo
         cause=cause_of(failure),
         evidence=failure.evidence,
         rank=rank_of(failure),
-        standing=str(standing_of(failure)),
+        charge=str(charge_of(failure)),
         rule=matching_rule(scope.spec.failure_policy.rules, replica.role, failure),
         step=failure.step,
         at=min(failure.at or scope.now, scope.now),
@@ -48,7 +49,7 @@ def tally(scope: ReconcileScope, judged: RestartDecision, root: Root) -> None:
             "by_cause": before.by_cause | {root.cause: before.by_cause.get(root.cause, 0) + 1},
         }
     )
-    unproven = root.standing == Standing.UNPROVEN
+    unproven = root.charge == Charge.FREE_LIMITED
     scope.backoff = scope.backoff.model_copy(
         update={
             "consecutive": scope.backoff.consecutive + judged.grows_backoff,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import EventReason, RestartPolicy, Role
-from dtj_operator.reconcile.failures.causes import Standing
+from dtj_operator.api.enums import Charge, EventReason, RestartPolicy, Role
 from dtj_operator.reconcile.failures.failure import describe
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_restart, describe_root
 from dtj_operator.reconcile.failures.root_cause import last_incident, root_cause, tally
@@ -78,7 +77,7 @@ def _count(scope: ReconcileScope, root: Root, times: int) -> Verdict | None:
 def _root(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> Root:
     root = root_cause(scope, replica, describe(pod, container.last_terminated, node_lost=False))
     if root.exit_code == 0:
-        return root.model_copy(update={"standing": str(Standing.PROVEN), "rule": None})
+        return root.model_copy(update={"charge": str(Charge.FREE), "rule": None})
     return root
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import (
     Cause,
+    Charge,
     ConditionType,
     EventReason,
     Reason,
@@ -102,7 +103,7 @@ def _planned_restart(scope: ReconcileScope, first: Replica, message: str) -> Non
             cause=Cause.SCALED,
             evidence=True,
             rank=0,
-            standing="Proven",
+            charge=str(Charge.FREE),
             at=scope.now,
             message=message,
         ),
