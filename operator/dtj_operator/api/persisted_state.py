@@ -8,7 +8,7 @@ from dtj_operator.api.enums import Cause, Role
 from dtj_operator.api.wire_model import Instant, Second, WireModel
 
 
-class Root(WireModel):
+class RootCause(WireModel):
     """The most likely root cause of the open incident, so far."""
 
     role: Role = Field(description="Role of the pod.")
@@ -29,7 +29,7 @@ class OpenIncident(WireModel):
     """The recovery under way."""
 
     opened_at: Instant = Field(description="When the first failure was seen.")
-    root: Root = Field(description="The root cause, so far; final once acted upon.")
+    root_cause: RootCause = Field(alias="root", description="The root cause, so far; final once acted upon.")
     failed: dict[Role, str] = Field(
         default_factory=dict, description="Indexes of the pods that failed within this incident, by role."
     )
@@ -38,12 +38,12 @@ class OpenIncident(WireModel):
     )
 
 
-class SlotGroup(WireModel):
+class ReplicaGroup(WireModel):
     """Indexes of one role whose pods have to be of one attempt."""
 
     attempt: int = Field(description="Pods of an older attempt are replaced.")
     indexes: str = Field(description="For instance 0-3,7.")
-    seen: str = Field("", description="Those of them whose pod has been observed to exist.")
+    observed: str = Field("", alias="seen", description="Those of them whose pod has been observed to exist.")
 
 
 class EvaluatorRestart(WireModel):
@@ -56,15 +56,17 @@ class EvaluatorRestart(WireModel):
     stays: bool = Field(False, description="Whether it is not replaced at all, as under restartPolicy Never.")
 
 
-class Ledger(WireModel):
+class PersistedState(WireModel):
     """What the operator has to remember to go on after a restart of its own."""
 
-    slots: dict[Role, tuple[SlotGroup, ...]] = Field(
-        default_factory=dict, description="Which attempt each pod has to be of, by role."
+    replicas: dict[Role, tuple[ReplicaGroup, ...]] = Field(
+        default_factory=dict, alias="slots", description="Which attempt each pod has to be of, by role."
     )
     incident: OpenIncident | None = Field(None, description="The recovery under way.")
-    in_place: dict[Role, dict[int, int]] = Field(
-        default_factory=dict, description="Restarts of containers by the kubelet that were counted, by role and index."
+    container_restarts: dict[Role, dict[int, int]] = Field(
+        default_factory=dict,
+        alias="inPlace",
+        description="Restarts of containers by the kubelet that were counted, by role and index.",
     )
     evaluators: tuple[EvaluatorRestart, ...] = Field((), description="Failures of evaluators that were dealt with.")
     first_pod_time: Second | None = Field(None, description="When the first pod was created, for startDeadlineSeconds.")

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from dtj_operator.api.enums import Cause, ConditionType, Phase, Role, StrategyType
-from dtj_operator.api.persisted_state import Ledger
+from dtj_operator.api.persisted_state import PersistedState
 from dtj_operator.api.wire_model import Instant, Second, WireModel
 
 
@@ -62,8 +62,9 @@ class BackoffStatus(WireModel):
     consecutive: int = Field(0, description="Restarts in a row that made the waiting longer, since the last reset.")
     next_attempt_time: Instant | None = Field(None, description="When the next restart is due.")
     free: int = Field(0, description="Restarts free of charge in a row.")
-    unproven: int = Field(
+    free_limited: int = Field(
         0,
+        alias="unproven",
         description="Restarts free of charge in a row without evidence of a disruption; more than 10 are charged.",
     )
     step: int = Field(0, description="Highest training step reported when the row began.")
@@ -98,7 +99,7 @@ class Progress(WireModel):
     updated_at: Instant | None = Field(None, description="When these values were read.")
 
 
-_NO_RESTARTS, _NO_LEDGER = Restarts(), Ledger()
+_NO_RESTARTS, _NOTHING_PERSISTED = Restarts(), PersistedState()
 """Defaults that all jobs share. As plain defaults pydantic copies them deeply for each status that it reads, because
 dicts are in them: that took most of the reading."""
 
@@ -127,8 +128,10 @@ class JobStatus(WireModel):
     )
     selector: str = Field("", description="Label selector of the worker pods.")
     progress: Progress | None = Field(None, description="How far the training is.")
-    ledger: Ledger = Field(
-        default_factory=lambda: _NO_LEDGER, description="What the operator has to remember; not for people."
+    persisted_state: PersistedState = Field(
+        default_factory=lambda: _NOTHING_PERSISTED,
+        alias="ledger",
+        description="What the operator has to remember; not for people.",
     )
 
     def condition(self, kind: ConditionType) -> Condition | None:

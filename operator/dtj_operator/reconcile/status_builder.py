@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.persisted_state import Ledger
+from dtj_operator.api.persisted_state import PersistedState
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.reconcile.state.plan import StatusWrite
@@ -30,7 +30,7 @@ def status_write(status: JobStatus, before: JobStatus) -> StatusWrite:
 
 
 def _status_of(scope: ReconcileScope) -> JobStatus:
-    slots = scope.before.ledger.slots
+    slots = scope.before.persisted_state.replicas
     if scope.records != scope.records_before:
         slots = write_records(scope.records)
     completed: dict[Role, list[int]] = {}
@@ -42,10 +42,10 @@ def _status_of(scope: ReconcileScope) -> JobStatus:
     incident = scope.incident
     if incident is not None:
         incident = incident.model_copy(update={"failed": write_indexes(scope.failed)})
-    ledger = Ledger.model_construct(
-        slots=slots,
+    persisted = PersistedState.model_construct(
+        replicas=slots,
         incident=incident,
-        in_place=container_restarts,
+        container_restarts=container_restarts,
         evaluators=tuple(scope.evaluators[i] for i in sorted(scope.evaluators)),
         first_pod_time=scope.first_pod_time,
         first_running_time=scope.first_running_time,
@@ -69,13 +69,13 @@ def _status_of(scope: ReconcileScope) -> JobStatus:
         completed={role: tuple(indexes) for role, indexes in completed.items()},
         selector=worker_selector(scope.job),
         progress=scope.progress,
-        ledger=ledger,
+        persisted_state=persisted,
     )
 
 
 def _hard(status: JobStatus) -> tuple[object, ...]:
     """The part of a status whose change cannot wait: all but counts, words and progress."""
-    ledger = status.ledger
+    persisted = status.persisted_state
     return (
         status.observed_generation,
         [(c.type, c.status, c.reason) for c in status.conditions],
@@ -89,10 +89,10 @@ def _hard(status: JobStatus) -> tuple[object, ...]:
         status.last_incident,
         status.completed,
         {role: counts.restarts for role, counts in status.replica_statuses.items()},
-        {r: [(g.attempt, g.indexes) for g in groups] for r, groups in ledger.slots.items()},
-        ledger.incident,
-        ledger.in_place,
-        ledger.evaluators,
-        ledger.first_running_time,
-        ledger.started,
+        {r: [(g.attempt, g.indexes) for g in groups] for r, groups in persisted.replicas.items()},
+        persisted.incident,
+        persisted.container_restarts,
+        persisted.evaluators,
+        persisted.first_running_time,
+        persisted.started,
     )

@@ -18,7 +18,7 @@ from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
     from dtj_operator.api.failure_policy_spec import FailureRule
-    from dtj_operator.api.persisted_state import Root
+    from dtj_operator.api.persisted_state import RootCause
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 FREE_IN_A_ROW = 10
@@ -50,14 +50,14 @@ class RestartDecision:
     message: str = ""
 
 
-def free_restarts_in_a_row(scope: ReconcileScope, root: Root) -> Row:
+def free_restarts_in_a_row(scope: ReconcileScope, root: RootCause) -> Row:
     """The row so far; a higher reported step than at its last member ends it."""
     if max(highest_step(scope), root.step) > scope.backoff.step:
         return Row(0, 0)
-    return Row(scope.backoff.free, scope.backoff.unproven)
+    return Row(scope.backoff.free, scope.backoff.free_limited)
 
 
-def decide_restart(scope: ReconcileScope, root: Root, failed: set[Replica]) -> RestartDecision:
+def decide_restart(scope: ReconcileScope, root: RootCause, failed: set[Replica]) -> RestartDecision:
     """Charged or free, restart or end, and how long to wait before."""
     rule = rule_of(scope, root)
     so_far = free_restarts_in_a_row(scope, root)
@@ -80,13 +80,13 @@ def decide_restart(scope: ReconcileScope, root: Root, failed: set[Replica]) -> R
     return RestartDecision(charged, grows_backoff, wait, fails, message)
 
 
-def rule_of(scope: ReconcileScope, root: Root) -> FailureRule | None:
+def rule_of(scope: ReconcileScope, root: RootCause) -> FailureRule | None:
     """The failure rule that matched the root cause."""
     rules = scope.spec.failure_policy.rules
     return rules[root.rule] if root.rule is not None and root.rule < len(rules) else None
 
 
-def describe_root(scope: ReconcileScope, root: Root) -> str:
+def describe_root(scope: ReconcileScope, root: RootCause) -> str:
     """`train-worker-1 ended with exit code 1 (UserError): the last message`."""
     name = pod_name(scope.name, root.role, root.index)
     how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
@@ -94,7 +94,7 @@ def describe_root(scope: ReconcileScope, root: Root) -> str:
     return f"{name} {how} ({root.cause}){words}"
 
 
-def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
+def _charged(root: RootCause, rule: FailureRule | None, so_far: Row) -> bool:
     if rule is not None and rule.action is not RuleAction.FAIL_JOB:
         return rule.action is not RuleAction.IGNORE and rule.count_towards_limit
     if root.charge == Charge.FREE_LIMITED:
@@ -103,7 +103,7 @@ def _charged(root: Root, rule: FailureRule | None, so_far: Row) -> bool:
 
 
 def _ending(
-    scope: ReconcileScope, root: Root, rule: FailureRule | None, failed: set[Replica], *, charged: bool
+    scope: ReconcileScope, root: RootCause, rule: FailureRule | None, failed: set[Replica], *, charged: bool
 ) -> tuple[Reason | None, str]:
     """Why the job fails; None to restart."""
     told = describe_root(scope, root)
@@ -127,7 +127,7 @@ def _ending(
     return None, ""
 
 
-def _under_never(scope: ReconcileScope, root: Root, failed: set[Replica]) -> Replica | None:
+def _under_never(scope: ReconcileScope, root: RootCause, failed: set[Replica]) -> Replica | None:
     """The failed replica that may not be restarted: the root cause's own, else the first that fell with it."""
     never = [
         replica
@@ -137,7 +137,7 @@ def _under_never(scope: ReconcileScope, root: Root, failed: set[Replica]) -> Rep
     return min(never, key=lambda replica: (replica != (root.role, root.index), replica), default=None)
 
 
-def _ended_with_0(scope: ReconcileScope, root: Root, replica: Replica) -> bool:
+def _ended_with_0(scope: ReconcileScope, root: RootCause, replica: Replica) -> bool:
     """Whether a pod that should go on serving has ended well, which is no failure of its container."""
     if replica == (root.role, root.index):
         return root.exit_code == 0
@@ -145,7 +145,7 @@ def _ended_with_0(scope: ReconcileScope, root: Root, replica: Replica) -> bool:
     return pod is not None and succeeded(pod, scope.main(replica))
 
 
-def _permanent(scope: ReconcileScope, root: Root) -> bool:
+def _permanent(scope: ReconcileScope, root: RootCause) -> bool:
     """Whether the root cause is a code that no restart mends; a disruption is the root cause unless the program
     itself is to blame in so many words.
     """

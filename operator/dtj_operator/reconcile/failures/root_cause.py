@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Charge
-from dtj_operator.api.persisted_state import Root
+from dtj_operator.api.persisted_state import RootCause
 from dtj_operator.api.status import LastIncident
 from dtj_operator.reconcile.failures.causes import cause_of, charge_of, rank_of
 from dtj_operator.reconcile.failures.failure_rules import matching_rule
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def root_cause(scope: ReconcileScope, replica: Replica, failure: Failure) -> Root:
+def root_cause(scope: ReconcileScope, replica: Replica, failure: Failure) -> RootCause:
     """One failure as a candidate for the root cause, small enough for status."""
     pod = scope.pods.get(replica)
-    return Root(
+    return RootCause(
         role=replica.role,
         index=replica.index,
         node=failure.node or (pod.node if pod else ""),
@@ -39,7 +39,7 @@ def root_cause(scope: ReconcileScope, replica: Replica, failure: Failure) -> Roo
     )
 
 
-def tally(scope: ReconcileScope, judged: RestartDecision, root: Root) -> None:
+def tally(scope: ReconcileScope, judged: RestartDecision, root: RootCause) -> None:
     """Count one more incident, or one more restart by the kubelet."""
     before, so_far = scope.restarts, free_restarts_in_a_row(scope, root)
     scope.restarts = before.model_copy(
@@ -55,13 +55,13 @@ def tally(scope: ReconcileScope, judged: RestartDecision, root: Root) -> None:
             "consecutive": scope.backoff.consecutive + judged.grows_backoff,
             "next_attempt_time": None,
             "free": so_far.free + (not judged.charged),
-            "unproven": so_far.unproven + unproven,
+            "free_limited": so_far.unproven + unproven,
             "step": max(scope.backoff.step, highest_step(scope), root.step),
         }
     )
 
 
-def last_incident(root: Root, *, time: datetime, action: str) -> LastIncident:
+def last_incident(root: RootCause, *, time: datetime, action: str) -> LastIncident:
     """What status keeps of the incident that this root cause began; `time` is when it did."""
     return LastIncident(
         time=time,

@@ -16,7 +16,7 @@ from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.policies.running import IN_PLACE
 
 if TYPE_CHECKING:
-    from dtj_operator.api.persisted_state import Root
+    from dtj_operator.api.persisted_state import RootCause
     from dtj_operator.reconcile.failures.restart_decision import RestartDecision
     from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.replicas import Replica
@@ -63,7 +63,7 @@ def _belongs_to_the_open_incident(scope: ReconcileScope, replica: Replica) -> bo
     return incident.acted_attempt is None or scope.records[replica].attempt < incident.acted_attempt
 
 
-def _count(scope: ReconcileScope, root: Root, times: int) -> Verdict | None:
+def _count(scope: ReconcileScope, root: RootCause, times: int) -> Verdict | None:
     """Each has happened, so each counts, also the one that ends the job."""
     ending: RestartDecision | None = None
     for _ in range(min(times, COUNTED_AT_ONCE)):
@@ -74,7 +74,7 @@ def _count(scope: ReconcileScope, root: Root, times: int) -> Verdict | None:
     return fail_job(scope, ending.fails, ending.message) if ending and ending.fails else None
 
 
-def _root(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> Root:
+def _root(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> RootCause:
     root = root_cause(scope, replica, describe(pod, container.last_terminated, node_lost=False))
     if root.exit_code == 0:
         return root.model_copy(update={"charge": str(Charge.FREE), "rule": None})

@@ -66,7 +66,7 @@ def _take_in(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdi
 
 
 def _open(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
-    scope.incident = OpenIncident(opened_at=scope.now, root=root_cause(scope, replica, failure))
+    scope.incident = OpenIncident(opened_at=scope.now, root_cause=root_cause(scope, replica, failure))
     scope.failed = {replica}
     _announce(scope, replica, failure)
 
@@ -77,8 +77,8 @@ def _join(scope: ReconcileScope, incident: OpenIncident, replica: Replica, failu
     if known and not (failure.disruption or failure.node_lost):
         return
     root = root_cause(scope, replica, failure)
-    if (root.rank, root.at) < (incident.root.rank, incident.root.at):
-        scope.incident = incident.model_copy(update={"root": root})
+    if (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
+        scope.incident = incident.model_copy(update={"root_cause": root})
     if not known:
         scope.failed.add(replica)
         _announce(scope, replica, failure)
@@ -86,7 +86,7 @@ def _join(scope: ReconcileScope, incident: OpenIncident, replica: Replica, failu
 
 def _follow(scope: ReconcileScope, incident: OpenIncident, replica: Replica, failure: Failure) -> Verdict | None:
     """A survivor that fell after the action: replaced within the incident, free of charge."""
-    root = incident.root
+    root = incident.root_cause
     _announce(scope, replica, failure)
     if (
         scope.restart_policy(replica) is RestartPolicy.NEVER
@@ -109,7 +109,7 @@ def _act_when_due(scope: ReconcileScope) -> Verdict | None:
     incident = scope.incident
     if incident is None or incident.acted_attempt is not None:
         return None
-    root = incident.root
+    root = incident.root_cause
     told = describe_root(scope, root)
     if scope.failed.isdisjoint(scope.desired):
         scope.incident = None
@@ -133,7 +133,7 @@ def _act_when_due(scope: ReconcileScope) -> Verdict | None:
 
 
 def _act(scope: ReconcileScope, incident: OpenIncident, judged: RestartDecision) -> None:
-    root, failed = incident.root, scope.failed
+    root, failed = incident.root_cause, scope.failed
     restart_scope = scope_of(scope, rule_of(scope, root))
     targets = replaced(scope, restart_scope, root.role, failed)
     scope.attempt += 1
@@ -171,11 +171,11 @@ def reset_backoff(scope: ReconcileScope) -> None:
     running = scope.conditions.get(ConditionType.RUNNING)
     if running is None or not running.holds:
         return
-    if not (backoff.consecutive or backoff.free or backoff.unproven):
+    if not (backoff.consecutive or backoff.free or backoff.free_limited):
         return
     seconds = scope.spec.failure_policy.backoff.reset_after_seconds
     since = running.last_transition_time + timedelta(seconds=seconds)
     if scope.now < since:
         scope.plan.requeue_at(since)
         return
-    scope.backoff = backoff.model_copy(update={"consecutive": 0, "free": 0, "unproven": 0})
+    scope.backoff = backoff.model_copy(update={"consecutive": 0, "free": 0, "free_limited": 0})

@@ -61,7 +61,7 @@ def running_again(scope: ReconcileScope) -> None:
         return
     # Where a pod made by the action was restarted in place since, it is that which is recovered from.
     last = scope.last_incident
-    cause, since = (last.cause, last.time) if last else (incident.root.cause, incident.opened_at)
+    cause, since = (last.cause, last.time) if last else (incident.root_cause.cause, incident.opened_at)
     seconds = _recovered(scope, since)
     scope.incident = None
     planned = cause is Cause.SCALED

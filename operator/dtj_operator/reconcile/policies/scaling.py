@@ -18,7 +18,7 @@ from dtj_operator.api.enums import (
     Role,
     StrategyType,
 )
-from dtj_operator.api.persisted_state import OpenIncident, Root
+from dtj_operator.api.persisted_state import OpenIncident, RootCause
 from dtj_operator.api.status import LastIncident
 from dtj_operator.reconcile.policies.created import warn_of_growth
 from dtj_operator.reconcile.state.replicas import ReplicaRecord, success_replica
@@ -97,7 +97,7 @@ def _planned_restart(scope: ReconcileScope, first: Replica, message: str) -> Non
     scope.failed = set()
     scope.incident = OpenIncident(
         opened_at=scope.now,
-        root=Root(
+        root_cause=RootCause(
             role=first.role,
             index=first.index,
             cause=Cause.SCALED,

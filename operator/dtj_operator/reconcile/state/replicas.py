@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import Role
-from dtj_operator.api.persisted_state import SlotGroup
+from dtj_operator.api.persisted_state import ReplicaGroup
 from dtj_operator.reconcile.state.index_ranges import format_ranges, parse_ranges
 
 if TYPE_CHECKING:
@@ -47,18 +47,18 @@ def desired_replicas(spec: JobSpec) -> list[Replica]:
     ]
 
 
-def read_records(groups: Mapping[Role, tuple[SlotGroup, ...]]) -> dict[Replica, ReplicaRecord]:
+def read_records(groups: Mapping[Role, tuple[ReplicaGroup, ...]]) -> dict[Replica, ReplicaRecord]:
     """The records as status keeps them."""
     records: dict[Replica, ReplicaRecord] = {}
     for role, lines in groups.items():
         for line in lines:
-            seen = set(parse_ranges(line.seen))
+            seen = set(parse_ranges(line.observed))
             for index in parse_ranges(line.indexes):
                 records[Replica(role, index)] = ReplicaRecord(line.attempt, index in seen)
     return records
 
 
-def write_records(records: Mapping[Replica, ReplicaRecord]) -> dict[Role, tuple[SlotGroup, ...]]:
+def write_records(records: Mapping[Replica, ReplicaRecord]) -> dict[Role, tuple[ReplicaGroup, ...]]:
     """The records for status: by role, then by attempt."""
     grouped: dict[Role, dict[int, tuple[list[int], list[int]]]] = {}
     for replica, record in records.items():
@@ -68,7 +68,7 @@ def write_records(records: Mapping[Replica, ReplicaRecord]) -> dict[Role, tuple[
             seen.append(replica.index)
     return {
         role: tuple(
-            SlotGroup(attempt=attempt, indexes=format_ranges(indexes), seen=format_ranges(seen))
+            ReplicaGroup(attempt=attempt, indexes=format_ranges(indexes), observed=format_ranges(seen))
             for attempt, (indexes, seen) in sorted(grouped[role].items())
         )
         for role in Role

@@ -83,7 +83,7 @@ class ReconcileScope:
         """Sort the pods and take up the status where the last pass left it."""
         job = snapshot.job
         before = job.status
-        ledger = before.ledger
+        persisted = before.persisted_state
         self.snapshot, self.job, self.spec, self.now = snapshot, job, job.spec, now
         self.name, self.before = job.name, before
         self.desired = desired_replicas(job.spec)
@@ -98,23 +98,25 @@ class ReconcileScope:
         self._sort(snapshot.pods)
 
         self.attempt = before.attempt
-        self.records_before = read_records(ledger.slots)
+        self.records_before = read_records(persisted.replicas)
         self.records = dict(self.records_before)
-        self.incident: OpenIncident | None = ledger.incident
-        self.failed = read_indexes(ledger.incident.failed) if ledger.incident else set()
+        self.incident: OpenIncident | None = persisted.incident
+        self.failed = read_indexes(persisted.incident.failed) if persisted.incident else set()
         """What `incident.failed` will say. A set as long as the pass takes, as thousands may fall at once."""
         self.last_incident = before.last_incident
         self.restarts, self.backoff = before.restarts, before.backoff
         self.completed = {Replica(role, index) for role, indexes in before.completed.items() for index in indexes}
         self.container_restarts = {
-            Replica(role, index): count for role, counts in ledger.in_place.items() for index, count in counts.items()
+            Replica(role, index): count
+            for role, counts in persisted.container_restarts.items()
+            for index, count in counts.items()
         }
-        self.evaluators = {one.index: one for one in ledger.evaluators}
+        self.evaluators = {one.index: one for one in persisted.evaluators}
         self.role_restarts = {r: s.restarts for r, s in before.replica_statuses.items()}
         self.start_time, self.completion_time = before.start_time, before.completion_time
-        self.first_pod_time = ledger.first_pod_time
-        self.first_running_time = ledger.first_running_time
-        self.started = ledger.started
+        self.first_pod_time = persisted.first_pod_time
+        self.first_running_time = persisted.first_running_time
+        self.started = persisted.started
         self.strategy: StrategyChoice | None = before.strategy
         self.spec_hash = before.spec_hash
         self.progress = before.progress
