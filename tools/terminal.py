@@ -1,4 +1,4 @@
-"""A terminal with a command and what it printed, as an SVG that loads nothing from anywhere."""
+"""Draws a terminal with a command and its output as an SVG that loads nothing from the network."""
 
 import re
 from collections.abc import Mapping
@@ -7,14 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-FORMAT: Final = re.sub(
-    r"@font-face \{\{.*?\}\}|<!--.*?-->|Fira Code, (?=monospace)", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL
-)
-"""Without Rich's links to a font: each reader's own monospace one."""
+FONT_LINKS: Final = re.compile(r"@font-face \{.*?\}|<!--.*?-->|Fira Code, (?=monospace)", re.DOTALL)
+"""Rich's links to a font, which are removed: each reader sees the browser's monospace font."""
 GAP: Final = "    "
 
 
@@ -31,11 +28,12 @@ def draw(
             style = next((style for words, style in styles.items() if words in line), "")
             console.print(Text(line, style=style), no_wrap=True, crop=True)
         target.parent.mkdir(parents=True, exist_ok=True)
-        console.save_svg(str(target), title="", code_format=FORMAT, unique_id=target.stem)
+        picture = console.export_svg(title="", unique_id=target.stem)
+        target.write_text(FONT_LINKS.sub("", picture), encoding="utf-8")
 
 
 def beside(lines: list[str], columns: int) -> list[str]:
-    """The lines in so many columns of equal length, read downwards."""
+    """Set the lines in `columns` columns of equal length, read downwards."""
     height = -(-len(lines) // columns)
     parts = [lines[at : at + height] for at in range(0, len(lines), height)]
     widths = [max(map(len, part)) for part in parts]
