@@ -1,4 +1,4 @@
-"""An operator at work on the API server in this process."""
+"""A running operator on the API server in this process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUIET = Settings(leader_elect=False, metrics=None, health=None, progress=False)
 async def running_operator(
     server: ApiServer, *, token: str = "operator", lost: Callable[[], None] = lambda: None, **settings: Any
 ) -> AsyncIterator[Operator]:
-    """A working operator; stopped as by SIGTERM at the end."""
+    """Run an operator; stopped as by SIGTERM at the end."""
     rest_config = RestConfig(server=server.url, namespace="dtj-system", token=Token(token))
     operator = Operator(replace(QUIET, **settings), rest_config, lost=lost)
     stop = asyncio.Event()
@@ -41,7 +41,7 @@ async def running_operator(
 
 
 def job(name: str = "train", *, worker: int = 2, **spec: Any) -> dict[str, Any]:
-    """A job of so many workers, with small backoffs."""
+    """Return a job of so many workers, with small backoffs."""
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "dtj-trainer:test"}]}}
     roles = {"worker": {"replicas": worker, "restartPolicy": "OnFailure", "template": template}}
     policy = {"maxRestarts": 3, "backoff": {"initialSeconds": 0, "maxSeconds": 1, "resetAfterSeconds": 600}}
@@ -54,13 +54,13 @@ def job(name: str = "train", *, worker: int = 2, **spec: Any) -> dict[str, Any]:
 
 
 def status(server: ApiServer, name: str = "train") -> dict[str, Any]:
-    """The stored status; empty when there is none."""
+    """Return the stored status; empty when there is none."""
     found = server.get(JOBS, "default", name) or {}
     return found.get("status") or {}
 
 
 def condition(server: ApiServer, kind: str, name: str = "train") -> tuple[str, str]:
-    """Status and reason of one condition."""
+    """Return status and reason of one condition."""
     for entry in status(server, name).get("conditions") or ():
         if entry["type"] == kind:
             return entry["status"], entry["reason"]
@@ -68,7 +68,7 @@ def condition(server: ApiServer, kind: str, name: str = "train") -> tuple[str, s
 
 
 async def until(test: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     async with asyncio.timeout(seconds):
         while not test():  # noqa: ASYNC110  (the server has no event for just anything)
             await asyncio.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Jobs whose pods never come to rest: no change is lost, and none is told late."""
+"""Jobs whose pods change all the time: no change is lost, and none is reported late."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ MANY = 12
 CHANGES = 120
 EVERY_SECONDS = 0.02
 HELD_SECONDS = 1.0
-"""So long may changes of counts alone be held (api.md, Status)."""
+"""How long changes of counts alone may be delayed (api.md, Status)."""
 SPARE_SECONDS = 0.1
 BUDGET = {"maxRestarts": CHANGES, "backoff": {"initialSeconds": 0, "maxSeconds": 1, "resetAfterSeconds": 600}}
 SEED = 20
 
 
 class Lateness:
-    """How long each job's status has differed from its pods, in the loop's own time."""
+    """A measurement of how long each job's status differed from its pods, in the loop's own time."""
 
     def __init__(self, server: ApiServer, loop: IdleLoop) -> None:
         self.longest = 0.0
         self.wrong: dict[str, float] = {}
-        """Since when, by job."""
+        """By job, since when its status differs."""
         self._server = server
         self._loop = loop
-        server.on_commit(self._look)
+        server.on_commit(self._notice)
 
-    def _look(self, commit: Commit) -> None:
+    def _notice(self, commit: Commit) -> None:
         metadata = commit.object["metadata"]
         plural = commit.kind.plural
         if plural in {"pods", JOBS}:
-            self._judge(metadata["name"] if plural == JOBS else metadata["labels"]["dtj.dev/job-name"])
+            self._compare(metadata["name"] if plural == JOBS else metadata["labels"]["dtj.dev/job-name"])
 
-    def _judge(self, name: str) -> None:
+    def _compare(self, name: str) -> None:
         found = self._server.get(JOBS, "default", name) or {}
         told = ((found.get("status") or {}).get("replicaStatuses") or {}).get("worker") or {}
         pods = [self._server.get("pods", "default", f"{name}-worker-{index}") for index in range(2)]
         there = [pod for pod in pods if pod is not None]
         if (told.get("created"), told.get("ready")) == (len(there), sum(map(_is_ready, there))):
-            self._right(name)
+            self._matches(name)
         else:
             self.wrong.setdefault(name, self._loop.time())
 
-    def _right(self, name: str) -> None:
+    def _matches(self, name: str) -> None:
         self.longest = max(self.longest, self._loop.time() - self.wrong.pop(name, self._loop.time()))
 
 
@@ -62,7 +62,7 @@ def _is_ready(pod: dict[str, Any]) -> bool:
 
 
 async def churn(server: ApiServer, kubelet: Kubelet) -> None:
-    """Pods fail, are deleted, and become ready and unready, in no order."""
+    """Fail and delete pods, and change their readiness, in random order."""
     dice = random.Random(SEED)
     for _ in range(CHANGES):
         name = f"job-{dice.randrange(MANY)}-worker-{dice.randrange(2)}"

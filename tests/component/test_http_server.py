@@ -1,4 +1,4 @@
-"""The operator's own HTTP ports."""
+"""The operator's HTTP ports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dtj_operator.app.settings import Address, SettingsProblem
 
 
 def loopbacks() -> list[str]:
-    """Those that this machine has."""
+    """Return the loopback addresses of this machine."""
     found = []
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         try:

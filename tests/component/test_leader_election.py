@@ -19,7 +19,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 async def electors(api_server: ApiServer):
-    """Makes electors; the token says which one is which to the server."""
+    """Makes electors, each with its own bearer token."""
     tasks, clients = [], []
 
     async def make(name: str) -> Elector:

@@ -1,4 +1,4 @@
-"""Lost nodes, told by leases on the API server in this process, in the loop's own time."""
+"""Lost nodes, detected by leases on the API server in this process, in the loop's own time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ READ_ANEW_SECONDS = 0.2
 
 
 class JobBuilder:
-    """Nodes with leases, and what watches them from `begin` on."""
+    """Nodes with leases, and the monitor that watches them from `begin` on."""
 
     def __init__(self, server: ApiServer, client: ApiClient, loop: IdleLoop) -> None:
         self.suspected: list[str] = []
@@ -56,30 +56,30 @@ class JobBuilder:
         self._server.delete("nodes", "", name)
 
     async def renew(self, name: str, skew: float = 0.0) -> None:
-        """A renewal, as soon as the watch has been told of it."""
+        """Renew a lease, and wait until the watch has seen it."""
         self._server.patch("leases", "kube-node-lease", name, {"spec": {"renewTime": self._moment(skew)}})
         await asyncio.sleep(0.1)
 
     async def lost(self, name: str, loss_seconds: float = LOSS_SECONDS) -> bool:
-        """As a job sees it that looks, and looks again when it is told to."""
+        """Ask as a job does that is reconciled, and reconciled again when it is requeued."""
         self.watch.facts(frozenset({name}), loss_seconds)
         await asyncio.sleep(READ_ANEW_SECONDS)
         facts, _ = self.watch.facts(frozenset({name}), loss_seconds)
         return bool(facts[name].lost)
 
     def stall(self, plural: str) -> None:
-        """The watch tells nothing new."""
+        """Stop the watch."""
         self._server.freeze(plural)
 
     def cut_off(self) -> Rule:
-        """Nobody reaches the API server."""
+        """Make the API server unreachable for all."""
         return self._server.faults.add(lambda _request: True, Answer(503), times=None)
 
     def reads(self) -> int:
         return len(self._server.log.select(lambda request: request.verb == "get"))
 
     def foreseen(self, name: str) -> float | None:
-        """Seconds from now on after which silence alone may make the node a lost one."""
+        """Return the seconds from now after which a missing renewal alone may make the node a lost one."""
         _, check = self.watch.facts(frozenset({name}), LOSS_SECONDS)
         return None if check is None else (check - self._loop.now()).total_seconds()
 
@@ -88,7 +88,7 @@ class JobBuilder:
 
 
 def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[], None]:
-    """The test that tells the story."""
+    """Run the scenario of a test."""
 
     async def told(loop: IdleLoop) -> None:
         async with ApiServer(now=loop.now) as server:
@@ -292,7 +292,7 @@ async def test_where_there_has_never_been_a_node_none_is_lost(world: JobBuilder)
 
 
 async def begin_in_silence(world: JobBuilder, *nodes: str) -> None:
-    """Watch nodes of which each has been silent for long enough to be lost."""
+    """Watch nodes whose leases have all expired for long enough to be lost."""
     for name in nodes:
         world.node(name)
     await world.begin()

@@ -1,4 +1,4 @@
-"""The operator as a process: exit codes, last lines, probes."""
+"""The operator as a process: exit codes, last log lines, probes."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_a_busy_port_is_named(api_server: ApiServer, tmp_path: Path):
 
 @asynccontextmanager
 async def leading(server: ApiServer, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A process that leads and has taken up one job; killed at the end if it has not ended."""
+    """Start a process that leads and has reconciled one job; killed at the end if it still runs."""
     config = str(server.kubeconfig(folder / "config", namespace="dtj-system"))
     quiet = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
     process = await start("run", *quiet, KUBECONFIG=config)
@@ -156,7 +156,7 @@ async def leading(server: ApiServer, folder: Path) -> AsyncIterator[asyncio.subp
 
 
 def steal(server: ApiServer) -> None:
-    """Another operator holds the lease."""
+    """Let another operator hold the lease."""
     server.patch("leases", "dtj-system", "dtj-operator", {"spec": {"holderIdentity": "another"}})
 
 
@@ -189,7 +189,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
 
 @pytest.fixture
 def any_depth():
-    """For the API server in this process, which is Python too."""
+    """Wait long enough for the API server in this process, which is Python too."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(12_000)
     yield

@@ -1,4 +1,4 @@
-"""Reflector, resync and kopf as sources of a shelf."""
+"""Reflector, relister and kopf as sources of an indexer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.apiserver import Answer, ApiServer
 
 
 class Names(Shelf[str]):
-    """What is known, by name."""
+    """Return the indexed objects by name."""
 
     def __init__(self) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""What must not change, and what must still happen, when one operator process follows another."""
+"""Restarts of the operator: what must not change, and what must still happen."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def running(server: ApiServer, name: str = "train") -> bool:
 
 
 async def settled(server: ApiServer) -> None:
-    """Wait until counts that were held have been written."""
+    """Wait until delayed counts have been written."""
     await until(lambda: status(server)["workers"] == "2/2")
 
 

@@ -1,4 +1,4 @@
-"""Progress, asked of real HTTP servers on the pods' loopback addresses."""
+"""Progress, polled from real HTTP servers on the pods' loopback addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def kubelet(api_server: ApiServer):
 
 @asynccontextmanager
 async def trainer(server: ApiServer, answer: Any):
-    """Answers /status in the place of worker 0."""
+    """Serves /status in place of worker 0."""
     await until(lambda: condition(server, "Running")[0] == "True")
     application = web.Application()
     asked: list[float] = []

@@ -11,24 +11,24 @@ from e2e.cluster.control_plane import ControlPlane, start_control_plane
 from tests.support.chart import install
 
 STRICT = "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement"
-"""As some distributions run it: who sets blockOwnerDeletion has to be allowed to."""
+"""As in some distributions: setting blockOwnerDeletion needs permission."""
 
 
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
-    """etcd and kube-apiserver alone: no controllers, no nodes."""
+    """Start etcd and kube-apiserver alone: no controllers, no nodes."""
     with start_control_plane() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def strict_control_plane() -> Iterator[ControlPlane]:
-    """A strict API server with controllers, scheduler and fake nodes."""
+    """Start a strict API server with controllers, scheduler and fake nodes."""
     with start_control_plane(fake_nodes=2, server_flags=(STRICT,)) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def account(strict_control_plane: ControlPlane) -> Path:
-    """A kubeconfig of the operator's ServiceAccount on a cluster with the chart's definition and rights."""
+    """Install the chart's CRD and roles; returns a kubeconfig of the operator's ServiceAccount."""
     return install(strict_control_plane)

@@ -1,4 +1,4 @@
-"""The operator as a process beside a real API server, under the rights that the chart renders and no others."""
+"""The operator as a process beside a real API server, with exactly the roles of the chart."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
-"""How long anything may take on a machine that is busy with other things."""
+"""How long anything may take on a busy machine."""
 
 
 @contextmanager
 def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """`dtj-operator run` with that kubeconfig; ended by SIGTERM, and it has to end well."""
+    """Run `dtj-operator run` with that kubeconfig; stops it by SIGTERM, and asserts exit code 0."""
     inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "VIRTUAL_ENV"}}
     process = subprocess.Popen(
         [
@@ -62,7 +62,7 @@ class Jobs:
         self._jobs = f"/apis/dtj.dev/v1alpha1/namespaces/{namespace}/distributedtrainingjobs"
 
     def create(self, name: str, *, worker: int = 2, scheduler: str = "", **spec: Any) -> None:
-        """A job of so many workers. With a scheduler that does not exist its pods are left to the test."""
+        """Create a job of so many workers. With a scheduler that does not exist its pods are left to the test."""
         pod: dict[str, Any] = {"containers": [{"name": "tensorflow", "image": "example.org/train:1"}]}
         template = {"spec": pod | ({"schedulerName": scheduler} if scheduler else {})}
         self.api.create(
@@ -76,24 +76,24 @@ class Jobs:
         )
 
     def create_in_core(self, plural: str, body: dict[str, Any]) -> None:
-        """Something of the core group, by hand."""
+        """Create an object of the core group."""
         self.api.create(f"{self._core}/{plural}", body)
 
     def delete_in_core(self, plural: str, name: str) -> None:
-        """Delete something of the core group by hand."""
+        """Delete an object of the core group."""
         self.api.delete(f"{self._core}/{plural}/{name}")
 
     def get(self, name: str) -> dict[str, Any]:
-        """The job."""
+        """Return the job."""
         found: dict[str, Any] = self.api.get(f"{self._jobs}/{name}")
         return found
 
     def names(self) -> list[str]:
-        """Names of all jobs."""
+        """Return the names of all jobs."""
         return [job["metadata"]["name"] for job in self.api.get(self._jobs)["items"]]
 
     def status(self, name: str) -> dict[str, Any]:
-        """The job's status; empty when there is none."""
+        """Return the job's status; empty when there is none."""
         return self.get(name).get("status") or {}
 
     def edit(self, name: str, **spec: Any) -> None:
@@ -105,21 +105,21 @@ class Jobs:
         self.api.patch(f"{self._jobs}/{name}", {"metadata": {"annotations": {"touched": str(number)}}})
 
     def pods(self) -> dict[str, dict[str, Any]]:
-        """All pods by name."""
+        """Return all pods by name."""
         return {pod["metadata"]["name"]: pod for pod in self.api.get(f"{self._core}/pods")["items"]}
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        """Events about a job."""
+        """Return the events of a job."""
         found = self.api.get(f"{self._core}/events?fieldSelector=involvedObject.name={name}")
         return list(found["items"])
 
     def start_pod(self, name: str) -> None:
-        """What a kubelet reports of a pod that is Ready."""
+        """Report a pod as Ready, as a kubelet does."""
         ready = {"type": "Ready", "status": "True"}
         self.api.patch(f"{self._core}/pods/{name}/status", {"status": {"phase": "Running", "conditions": [ready]}})
 
     def end_pod(self, name: str, code: int, message: str = "") -> None:
-        """What a kubelet reports of a pod whose container has ended."""
+        """Report that a pod's container has ended, as a kubelet does."""
         ended = {
             "exitCode": code,
             "reason": "Completed" if code == 0 else "Error",
@@ -134,14 +134,14 @@ class Jobs:
         self.api.patch(f"{self._core}/pods/{name}/status", {"status": status})
 
     def holds(self, name: str, kind: str, reason: str = "") -> bool:
-        """Whether a condition is True, with that reason if one is given."""
+        """Tell whether a condition is True, with that reason if one is given."""
         return any(
             one["type"] == kind and one["status"] == "True" and reason in {"", one["reason"]}
             for one in self.status(name).get("conditions") or ()
         )
 
     def until(self, reached: Callable[[], bool], what: str) -> None:
-        """Wait until something is so."""
+        """Wait until a condition holds."""
         wait_until(reached, SECONDS, lambda: f"{what} was not reached; jobs: {self._told()}")
 
     def _told(self) -> str:

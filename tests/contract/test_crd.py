@@ -30,14 +30,14 @@ names = (f"job-{number}" for number in itertools.count())
 
 @pytest.fixture(scope="module")
 def api_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """The API server of the tests, which brings our definition with it."""
+    """Return the API server of the tests, which has our CRD."""
     with in_a_thread(ApiServer(namespaces=[NAMESPACE])) as server:
         yield Api(server.kubeconfig(tmp_path_factory.mktemp("api") / "kubeconfig"))
 
 
 @pytest.fixture(scope="module")
 def real_api(control_plane: ControlPlane) -> Api:
-    """The real API server with our definition in it."""
+    """Install our CRD in the real API server."""
     server = control_plane.api
     control_plane.namespace(NAMESPACE)
     definition = crd()
@@ -54,7 +54,7 @@ def real_api(control_plane: ControlPlane) -> Api:
 
 @pytest.fixture(scope="module", params=["in_process", pytest.param("real", marks=pytest.mark.contract)])
 def api(request: pytest.FixtureRequest) -> Api:
-    """Either of them."""
+    """Return each of the two."""
     found: Api = request.getfixturevalue("api_in_process" if request.param == "in_process" else "real_api")
     return found
 
@@ -364,7 +364,7 @@ REFUSED_WHILE_STARTED: dict[str, Change] = {
 
 
 def started(api: Api, **spec: Any) -> str:
-    """A job with a startTime; its path."""
+    """Create a job with a startTime; returns its path."""
     job = manifest(**{"activeDeadlineSeconds": 100, **spec})
     template = job["spec"]["replicaSpecs"]["worker"]["template"]
     template["metadata"] = {"labels": {"a": "b"}, "fieldOfToday": 1}
@@ -430,7 +430,7 @@ def test_both_servers_refuse_a_change_with_the_same_sentences(real_api: Api, api
 
 
 def sentences(attempt: Callable[[], object]) -> set[str]:
-    """The sentences of our rules with which the server refuses."""
+    """Return the messages of our rules with which the server refuses."""
     with pytest.raises(ApiError) as refused:
         attempt()
     rules = (*itertools.chain(*PLACES.values()), *FIXED_RULES)

@@ -1,4 +1,4 @@
-"""The demo on a cluster of somebody else, whose API server is real: what no demo made is left as it is."""
+"""The demo on an existing cluster with a real API server: what no demo created is left unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ IMAGE = "team/dtj-operator:1"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ExistingCluster]:
-    """With the operator as getting-started installs it; of the controllers the one that lets go of claims."""
+    """Start a cluster with the operator as getting-started installs it, and the controller that finalizes claims."""
     with start_control_plane() as running:
         running.start_controllers("persistentvolumeclaim-protection-controller")
         found = ExistingCluster("theirs", running.kubeconfig)
@@ -50,7 +50,7 @@ def install(cluster: ExistingCluster, **values: object) -> None:
 
 
 def in_namespace(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test's demo has one of its own."""
+    """Give each test's demo its own namespace."""
     monkeypatch.setattr(demo_steps, "NAMESPACE", name)
     return core_path(name, "persistentvolumeclaims", "checkpoints")
 

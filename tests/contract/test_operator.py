@@ -1,4 +1,4 @@
-"""The operator on a real API server, with exactly the rights that the chart gives it."""
+"""The operator on a real API server, with exactly the roles of the chart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
 
 
 BLOCKING = ("", "update", "distributedtrainingjobs/finalizers")
-"""A right that no request shows."""
+"""A right that no request uses visibly."""
 
 
 def requests(server: ControlPlane, mark: int) -> list[Request]:
@@ -68,7 +68,7 @@ def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finaliz
 
 @contextmanager
 def _silent_node(server: ControlPlane) -> Iterator[None]:
-    """A node that has given no sign of life for long: the operator reads it anew before it is lost."""
+    """Create a node without a heartbeat for a long time: the operator reads it again before it is lost."""
     silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     node = {"metadata": {"name": "silent"}, "status": {"conditions": [silent]}}
     server.api.create("/api/v1/nodes", node)
@@ -77,7 +77,7 @@ def _silent_node(server: ControlPlane) -> Iterator[None]:
 
 
 def _train(jobs: Jobs) -> None:
-    """Created, failed and replaced, suspended, resumed, scaled, finished, gone after its TTL."""
+    """Let a job be created, fail and be replaced, suspended, resumed, scaled, finished, and removed after its TTL."""
     policy = {"maxRestarts": 3, "backoff": {"initialSeconds": 0, "maxSeconds": 1, "resetAfterSeconds": 600}}
     jobs.create("train", failurePolicy=policy)
     jobs.until(lambda: jobs.holds("train", "Running"), "a running job")
@@ -94,7 +94,7 @@ def _train(jobs: Jobs) -> None:
 
 
 def _meet_foreign_objects(jobs: Jobs) -> None:
-    """Names that are taken: the operator has to look what has them."""
+    """Take the names of a job's objects: the operator has to read what has them."""
     container = {"name": "c", "image": "example.org/other:1"}
     jobs.create_in_core("pods", {"metadata": {"name": "taken-worker-0"}, "spec": {"containers": [container]}})
     jobs.create_in_core("services", {"metadata": {"name": "crossed"}, "spec": {"ports": [{"port": 80}]}})

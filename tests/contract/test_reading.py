@@ -1,4 +1,4 @@
-"""What people read with kubectl: explain, get and describe, and the page that shows them."""
+"""The output of kubectl explain, get and describe, and the page that shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMESPACE = "reading"
 
 
 def shown(command: str) -> str:
-    """What the page shows below `$ kubectl command`."""
+    """Return what the page shows below `$ kubectl command`."""
     found = re.search(rf"^\$ kubectl {re.escape(command)}\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None, f"{PAGE.name} does not show `kubectl {command}`"
     return found[1]
@@ -31,7 +31,7 @@ def shown(command: str) -> str:
 
 @pytest.fixture(scope="module")
 def kubectl(strict_control_plane: ControlPlane, account: Path) -> Iterator[Any]:
-    """kubectl beside the job of the page: two workers, one of which has failed once."""
+    """Run the job of the page, two workers of which one has failed once; returns kubectl."""
     jobs = Jobs(strict_control_plane, NAMESPACE)
     with operator(account):
         jobs.create("cifar10", scheduler="none", checkpoint={"directory": "/checkpoints"})
@@ -91,13 +91,13 @@ def _uid(pod: dict[str, Any] | None) -> str:
 
 
 def _sections(text: str) -> list[str]:
-    """The names before the colons in the status."""
+    """Return the names before the colons in the status."""
     status = text[text.index("\nStatus:") : text.index("\nEvents:")]
     return [line.split(":")[0].strip() for line in status.splitlines() if ":" in line]
 
 
 def _fields(schema: dict[str, Any], opaque: frozenset[str] | set[str] = frozenset()) -> Iterator[str]:
-    """Every field below a schema, in the order in which explain names them."""
+    """Return every field below a schema, in the order of kubectl explain."""
     inner = schema
     while "properties" not in inner:
         below = inner.get("items") or inner.get("additionalProperties")

@@ -1,4 +1,4 @@
-"""The whole operator, and any job that an API server accepts: what it is made of comes from the CRD's schema alone.
+"""The whole operator with random jobs that an API server accepts, generated from the CRD's schema alone.
 
 `tests/unit/reconcile/test_any_job.py` asks the same of the decisions alone, with many more jobs.
 """
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module i
 
 KIND: Final = "distributedtrainingjobs"
 BESIDE: Final = 16
-"""So many jobs at most has one operator at the same time. The first try is always one job of the simplest kind."""
+"""The most jobs of one operator at the same time. The first example is always one job of the simplest kind."""
 SPARE_WRITES: Final = 12
-"""Of one job in ten seconds in which nothing happens but retries of what the server refuses."""
+"""Writes of one job in ten seconds in which nothing happens but retries of refused requests."""
 SOME: Final = settings(
     max_examples=3,
     phases=(Phase.generate,),
@@ -38,7 +38,7 @@ SOME: Final = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-"""The same jobs in each run. What fails is printed, and is not made smaller: one try takes seconds."""
+"""The same jobs in each run. Failing examples are printed, but not shrunk: one example takes seconds."""
 
 
 def lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
@@ -96,7 +96,7 @@ async def test_an_edit_that_is_taken_back_brings_the_same_children(
 
 
 def without_limits(job: Object) -> Object:
-    """The spec without an end and with pods that no server refuses: which peers of a refused one exist is chance."""
+    """Return the spec without deadlines and with pods that no server refuses."""
     spec = endless(job)
     roles = {role: wanted | {"template": job_builder.template()} for role, wanted in spec["replicaSpecs"].items()}
     return spec | {"mainContainer": "", "replicaSpecs": roles}
@@ -111,14 +111,14 @@ def create(cluster: FaultCluster, number: int, spec: Object) -> None:
 
 
 def replace(cluster: FaultCluster, number: int, spec: Object) -> None:
-    """Put another spec in place of the job's."""
+    """Replace the job's spec."""
     old = cluster.server.get(KIND, cluster.namespace, f"odd-{number}") or {"spec": {}}
     patch = merge_patch.create_merge_patch(old["spec"], spec)
     cluster.server.patch(KIND, cluster.namespace, f"odd-{number}", {"spec": patch})
 
 
 async def wait_and_check(cluster: FaultCluster, jobs: int) -> None:
-    """Wait until every job has been looked at as it is now, and nothing more is done; all is true then."""
+    """Wait until every job is reconciled as it is now and nothing more is written, then check every status."""
     await cluster.until_settled_as(
         lambda: all(observed(stored_job(cluster, number)) for number in range(jobs)), "a look at every job as it is now"
     )

@@ -1,4 +1,4 @@
-"""What the bench makes of its readings."""
+"""The arithmetic of the measurements."""
 
 from __future__ import annotations
 

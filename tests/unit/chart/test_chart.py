@@ -50,7 +50,7 @@ def of_kind(documents, *kinds):
 
 
 def operator_rules(documents):
-    """(namespace, rule) of every Role and ClusterRole that is bound to the operator."""
+    """Return (namespace, rule) of every Role and ClusterRole that is bound to the operator."""
     bound = {
         (binding["metadata"].get("namespace", ""), binding["roleRef"]["name"])
         for binding in of_kind(documents, "RoleBinding", "ClusterRoleBinding")
@@ -173,7 +173,7 @@ def test_releases_in_one_namespace_do_not_wait_for_each_others_lease(render):
         (deployment,) = of_kind(render(release=release, watchNamespaces=watched), "Deployment")
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         leases.add((bool(watched), settings_from(parser().parse_args(container["args"]), {}).lease_name))
-    # Those that work everywhere take turns.
+    # Operators that watch all namespaces elect one leader.
     assert leases == {(True, "a-dtj-operator"), (True, "b-dtj-operator"), (False, "dtj-operator")}
 
 

@@ -1,4 +1,4 @@
-"""The audit log becomes counts."""
+"""The audit log is parsed and counted."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Control groups of nodes, on file trees shaped as cgroup v1, v2 and hybrid hosts show them."""
+"""Control groups of nodes, on file trees like those of cgroup v1, v2 and hybrid hosts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The words of `python -m e2e.cluster`."""
+"""The command line of `python -m e2e.cluster`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

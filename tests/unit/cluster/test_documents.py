@@ -1,4 +1,4 @@
-"""The documents that are written for other programs: kubeconfigs, certificates, node settings, images."""
+"""Files that are written for other programs: kubeconfigs, certificates, node configuration, images."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Hadoop's jars are the pinned ones or none."""
+"""Only the pinned jars of Hadoop are accepted."""
 
 import pytest
 

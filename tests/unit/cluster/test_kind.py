@@ -1,4 +1,4 @@
-"""The provider kind, with commands in the place of docker, kind and kubectl that keep a list of clusters in a file."""
+"""The provider kind, with fake docker, kind and kubectl commands that keep a list of clusters in a file."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def program(file: Path, text: str) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the commands know, and the state of clusters below `state`."""
+    """The fake commands' files, and the state of clusters below `state`."""
     tools = tmp_path / "bin"
     tools.mkdir()
     program(tools / "docker", "#!/bin/sh\n")
@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def running(home: Path, *taints: list[str]) -> None:
-    """Cluster dtj with a control plane and a node for each list of taints."""
+    """Add the cluster dtj with a control plane and a node for each list of taints."""
     (home / "clusters").write_text("dtj\n")
     nodes = [{"metadata": {"name": f"n{at}"}, "spec": {"taints": keys}} for at, keys in enumerate(([""], *taints))]
     (home / "nodes").write_text(json.dumps({"items": nodes}))

@@ -1,4 +1,4 @@
-"""A machine without namespaces: processes start, end, are told apart, and never outlive it."""
+"""A machine without namespaces: processes start, end, are told apart, and never outlive the machine."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from e2e.cluster.machine import Machine
 
 @pytest.fixture
 def short():
-    """A directory whose path leaves room for the name of a unix socket."""
+    """Return a directory with a path short enough for a unix socket."""
     with tempfile.TemporaryDirectory(prefix="dtj-test-", dir="/tmp", ignore_cleanup_errors=True) as directory:
         yield Path(directory)
 

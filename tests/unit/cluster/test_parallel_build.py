@@ -1,4 +1,4 @@
-"""Programs are built beside the images; nothing of it outlives what it was for."""
+"""Programs are built beside the images, and the build ends with its block."""
 
 import os
 import sys

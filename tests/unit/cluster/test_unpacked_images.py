@@ -1,4 +1,4 @@
-"""Unpacked images that nodes begin with: made once, linked into each node."""
+"""The cache of unpacked images: filled once, linked into each node."""
 
 from pathlib import Path
 

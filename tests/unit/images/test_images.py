@@ -1,4 +1,4 @@
-"""What decides that an image is built again, and what happens when it cannot be."""
+"""When an image is built again, and what happens when it cannot be built."""
 
 import io
 import json
@@ -55,7 +55,7 @@ class Usage(NamedTuple):
 
 
 class CountingBuilder:
-    """Writes a small archive in docker's format instead of running a container tool."""
+    """A fake builder that writes a small archive in docker's format."""
 
     base_key = "base"
 
@@ -137,7 +137,7 @@ def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache
 
 
 def a_docker(folder: Path, *, build_help: str) -> None:
-    """A command of that name whose daemon answers."""
+    """Write a fake command of that name whose daemon answers."""
     command = folder / "docker"
     command.write_text(f'#!/bin/sh\ncase "$1" in version) echo 28.2.2 ;; build) {build_help} ;; esac\n')
     command.chmod(0o755)
@@ -145,7 +145,7 @@ def a_docker(folder: Path, *, build_help: str) -> None:
 
 @pytest.mark.parametrize("build_help", ["exit 1", "echo usage: docker build"])
 def test_a_docker_that_takes_no_build_secrets_builds_nothing(tmp_path, monkeypatch, build_help: str):
-    """As docker 28 without its plugin buildx."""
+    """Write a fake docker 28 without its plugin buildx."""
     a_docker(tmp_path, build_help=build_help)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

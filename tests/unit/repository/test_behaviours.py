@@ -1,4 +1,4 @@
-"""tests/behaviours.md names the test of each behaviour; the tests are there."""
+"""The tests that tests/behaviours.md names exist."""
 
 import ast
 import re
@@ -9,11 +9,11 @@ ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "tests" / "behaviours.md").read_text()
 ROWS = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ")]
 LATER = "55"
-"""The one that is for a later step."""
+"""The behaviour of a later step."""
 
 
 def named() -> Iterator[tuple[str, str]]:
-    """(file, test) of all in the last column; where the file is left out it is the one before."""
+    """Yield (file, test) of the last column; where the file is left out it is the one before."""
     for row in ROWS:
         file = ""
         for place, test in re.findall(r"([\w/]+\.py)?(?:::(\w+))?", row[-1]):
@@ -23,7 +23,7 @@ def named() -> Iterator[tuple[str, str]]:
 
 
 def defined(file: str) -> set[str]:
-    """What a module binds at its top."""
+    """Return the names that a module defines at its top level."""
     place = ROOT / file if file.startswith("e2e/") else ROOT / "tests" / file
     names: set[str] = set()
     for node in ast.parse(place.read_text()).body:

@@ -1,4 +1,4 @@
-"""The committed CRD and its generator say the same."""
+"""The committed CRD is what its generator writes."""
 
 from pathlib import Path
 

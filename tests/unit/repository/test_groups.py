@@ -1,4 +1,4 @@
-"""Who runs which tests where several processes share them."""
+"""Which process runs which tests."""
 
 import os
 import re
@@ -15,7 +15,7 @@ TESTS = "import pytest\n@pytest.mark.parametrize('number', range(8))\ndef test_i
 
 
 def ran(folder: Path, processes: int) -> dict[str, set[str]]:
-    """The tests that pytest ran in `folder`, by the process that had them."""
+    """Run pytest in `folder`; returns the tests by the process that ran them."""
     command = [
         sys.executable,
         "-m",
@@ -38,7 +38,7 @@ def ran(folder: Path, processes: int) -> dict[str, set[str]]:
 
 
 def write(folder: Path) -> set[str]:
-    """Tests of the group that is run aside, and others; their ids."""
+    """Write tests of the group that has a process of its own, and others; returns their ids."""
     (folder / "pytest.ini").write_text("[pytest]\n")
     others = [f"test_other_{letter}.py" for letter in "abc"]
     for name in (WAITS, *others):

@@ -1,4 +1,4 @@
-"""What all targets of the Makefile share: the environment's interpreter, and how it writes to the terminal."""
+"""What all targets of the Makefile share: the environment's interpreter, and the terminal's encoding."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def in_environment(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run `program` as the targets of the Makefile run theirs."""
+    """Run `program` as a target of the Makefile does."""
     target = f"probe: ; $(in_environment) -c '{program}'"
     command = ["make", "--silent", "--eval", target, "probe", f"PYTHON={sys.executable}"]
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""The pictures in docs/reference show the resource as it is now, and load nothing from anywhere."""
+"""The pictures in docs/reference show the present resource, and load nothing from the network."""
 
 import html
 import re
@@ -16,7 +16,7 @@ NAMESPACE = "http://www.w3.org/2000/svg"
 
 
 def said(picture: Path) -> str:
-    """The text of a picture, span after span."""
+    """Return the text of a picture, span after span."""
     spans = re.findall(r"<text[^>]*>([^<]*\S[^<]*)</text>", picture.read_text())
     return html.unescape("\n".join(spans)).replace("\xa0", " ")
 

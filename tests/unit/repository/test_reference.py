@@ -1,4 +1,4 @@
-"""docs/reference has every field of a job and every argument of the library, and no others."""
+"""docs/reference lists every field of a job and every argument of the library, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PUBLIC = CHECKOUT / "trainer-image" / "dtj_trainer"
 
 
 def leaves(value: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Values by the names that lead to them, without the roles' own."""
+    """Yield values by their paths, without those of roles."""
     if isinstance(value, list):
         value = value[0] if value and isinstance(value[0], dict) else value
     if not isinstance(value, dict) or not value or place[-1:] == ("template",):
@@ -29,7 +29,7 @@ def leaves(value: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any
 
 
 def fields(schema: dict[str, Any], place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
-    """Defaults by the names that lead to them; None where there is none."""
+    """Yield defaults by their paths; None where there is none."""
     schema = schema.get("items", schema)
     roles = {"worker": schema["additionalProperties"]} if "additionalProperties" in schema else {}
     inner = schema.get("properties", roles)

@@ -1,4 +1,4 @@
-"""The stages behind `make check` and `make test`: every stage runs, and the last line tells the truth."""
+"""The stages of `make check` and `make test`: every stage runs, and the last line has the right counts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What holds for the whole tree: what is not in it, and what has to agree across files."""
+"""Checks of the whole tree: forbidden content, and values that must agree across files."""
 
 import ast
 import re
@@ -70,7 +70,7 @@ def test_images_are_hash_pinned_run_as_a_user_and_start_from_any_base(dockerfile
 
 
 def test_collecting_tests_imports_no_tensorflow():
-    """Each process of a pytest run collects all tests, and most of them need no TensorFlow."""
+    """Check that collecting tests does not import TensorFlow: each pytest process collects all of them."""
     early = re.compile(r"(?:import|from) (?:tensorflow|keras)\b")
     modules = [file for file in tracked() if re.fullmatch(r"(?:test_\w+|conftest)\.py", file.name)]
     lines = [(file.name, ast.unparse(line)) for file in modules for line in ast.parse(file.read_bytes()).body]

@@ -1,4 +1,4 @@
-"""The API server of the tests keeps our CRD: pruning, defaults, types, enums."""
+"""The API server of the tests applies our CRD: pruning, defaults, types, enums."""
 
 from __future__ import annotations
 
