@@ -100,7 +100,7 @@ def install_tools(*names: str) -> None:
     if not missing:
         return
     if shutil.which("apt-get") is None:
-        raise ClusterError(f"{' and '.join(missing)} missing and this machine has no apt-get: install them by hand.")
+        raise ClusterError(f"{' and '.join(missing)} missing and this machine has no apt-get: install them yourself.")
     packages = [*missing, *(["debian-archive-keyring"] if "debootstrap" in missing else [])]
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     install = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
@@ -110,5 +110,5 @@ def install_tools(*names: str) -> None:
     if done.returncode:
         words = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise ClusterError(
-            f"`apt-get install {' '.join(packages)}` failed ({words}): install them by hand, then run this again."
+            f"`apt-get install {' '.join(packages)}` failed ({words}): install them yourself, then run this again."
         )

@@ -128,7 +128,7 @@ def _kill_members(name: str, inode: int) -> None:
     while pids := members(inode):
         if time.monotonic() > deadline:
             raise ClusterError(
-                f"Processes {pids} in network namespace {name} do not die: end them by hand, then run down again."
+                f"Processes {pids} in network namespace {name} do not die: end them yourself, then run down again."
             )
         for pid in pids:
             with contextlib.suppress(OSError):

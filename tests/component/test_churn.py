@@ -79,10 +79,10 @@ async def churn(server: ApiServer, kubelet: Kubelet) -> None:
 def test_every_change_of_every_pod_is_told_within_the_second():
     loop = IdleLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
-        runner.run(story(loop))
+        runner.run(scenario(loop))
 
 
-async def story(loop: IdleLoop) -> None:
+async def scenario(loop: IdleLoop) -> None:
     async with ApiServer(now=loop.now) as server, Kubelet(server) as kubelet:
         rest_config = RestConfig(server=server.url, token=Token("operator"))
         operator = Operator(QUIET, rest_config, lost=lambda: None, now=loop.now)

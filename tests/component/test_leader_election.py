@@ -111,7 +111,7 @@ async def test_a_leader_that_misses_a_few_renewals_goes_on_leading_and_nobody_el
     assert not second.leading.is_set()
 
 
-async def test_a_lease_that_somebody_deleted_is_made_anew_by_the_leader(electors, api_server):
+async def test_a_lease_that_somebody_deleted_is_made_again_by_the_leader(electors, api_server):
     first = await electors("one")
     await asyncio.wait_for(first.leading.wait(), 1)
     api_server.delete("leases", "dtj-system", "dtj-operator")

@@ -21,7 +21,7 @@ RENEWED_EVERY = 10.0
 READ_ANEW_SECONDS = 0.2
 
 
-class JobBuilder:
+class NodeCluster:
     """Nodes with leases, and the monitor that watches them from `begin` on."""
 
     def __init__(self, server: ApiServer, client: ApiClient, loop: IdleLoop) -> None:
@@ -87,18 +87,18 @@ class JobBuilder:
         return (self._loop.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[], None]:
+def in_idle_time(scenario: Callable[[NodeCluster], Awaitable[None]]) -> Callable[[], None]:
     """Run the scenario of a test."""
 
     async def told(loop: IdleLoop) -> None:
         async with ApiServer(now=loop.now) as server:
             rest_config = RestConfig(server=server.url, token=Token("operator"))
             async with ApiClient(rest_config, user_agent="t") as client:
-                world = JobBuilder(server, client, loop)
+                cluster = NodeCluster(server, client, loop)
                 try:
-                    await story(world)
+                    await scenario(cluster)
                 finally:
-                    await world.end()
+                    await cluster.end()
 
     def test() -> None:
         loop = IdleLoop()
@@ -109,229 +109,229 @@ def in_idle_time(story: Callable[[JobBuilder], Awaitable[None]]) -> Callable[[],
 
 
 @in_idle_time
-async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(world: JobBuilder):
-    world.node("a")
-    await world.begin()
+async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
     for _ in range(6):
-        await world.renew("a")
-        assert not await world.lost("a")
-        assert world.foreseen("a") is None
+        await cluster.renew("a")
+        assert not await cluster.lost("a")
+        assert cluster.foreseen("a") is None
         await asyncio.sleep(RENEWED_EVERY)
-    assert world.suspected == []
+    assert cluster.suspected == []
     await asyncio.sleep(LOSS_SECONDS - RENEWED_EVERY - 1)
-    assert set(world.suspected) == {"a"}
-    assert not await world.lost("a")
-    left = world.foreseen("a")
+    assert set(cluster.suspected) == {"a"}
+    assert not await cluster.lost("a")
+    left = cluster.foreseen("a")
     assert left is not None
     assert 0 < left <= 1
     await asyncio.sleep(left)
-    assert await world.lost("a")
-    await world.renew("a")
-    assert not await world.lost("a")
+    assert await cluster.lost("a")
+    await cluster.renew("a")
+    assert not await cluster.lost("a")
 
 
 @in_idle_time
-async def test_a_node_that_renews_is_not_lost_however_small_the_patience(world: JobBuilder):
-    world.node("a")
-    await world.begin()
+async def test_a_node_that_renews_is_not_lost_however_small_the_patience(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
     for _ in range(6):
-        await world.renew("a")
+        await cluster.renew("a")
         await asyncio.sleep(RENEWED_EVERY)
-        assert not await world.lost("a", loss_seconds=1)
+        assert not await cluster.lost("a", loss_seconds=1)
     await asyncio.sleep(RENEWAL_SECONDS - RENEWED_EVERY)
-    assert await world.lost("a", loss_seconds=1)
+    assert await cluster.lost("a", loss_seconds=1)
 
 
 @in_idle_time
-async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_it(world: JobBuilder):
-    world.node("a")
-    await world.begin()
+async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_it(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
     for _ in range(5):
-        await world.renew("a")
+        await cluster.renew("a")
         await asyncio.sleep(0.9)
-    world.suspected.clear()
+    cluster.suspected.clear()
     await asyncio.sleep(2.5)
-    assert set(world.suspected) == {"a"}
-    assert not await world.lost("a", loss_seconds=5)
+    assert set(cluster.suspected) == {"a"}
+    assert not await cluster.lost("a", loss_seconds=5)
     await asyncio.sleep(1.5)
-    assert await world.lost("a", loss_seconds=5)
+    assert await cluster.lost("a", loss_seconds=5)
 
 
 @in_idle_time
-async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_next(world: JobBuilder):
-    world.node("a")
-    await world.begin()
+async def test_a_few_renewals_that_follow_each_other_quickly_say_nothing_of_the_next(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
     for pause in (1.0, 1.0, RENEWED_EVERY, 1.0, 1.0, 1.0, RENEWED_EVERY):
-        await world.renew("a")
+        await cluster.renew("a")
         await asyncio.sleep(pause)
-        assert not await world.lost("a", loss_seconds=1)
+        assert not await cluster.lost("a", loss_seconds=1)
 
 
 @in_idle_time
-async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_outage(world: JobBuilder):
-    world.node("a")
-    await world.begin()
+async def test_a_node_that_renews_more_often_gets_as_long_as_others_after_an_outage(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
     await asyncio.sleep(1)  # the watches are open, and stay so
     for _ in range(5):
-        await world.renew("a")
+        await cluster.renew("a")
         await asyncio.sleep(0.9)
-    outage = world.cut_off()
+    outage = cluster.cut_off()
     await asyncio.sleep(RENEWED_EVERY)
     outage.times = 0
     await asyncio.sleep(RENEWED_EVERY - 1)
-    assert not await world.lost("a", loss_seconds=5)
-    await world.renew("a")
-    assert not await world.lost("a", loss_seconds=5)
+    assert not await cluster.lost("a", loss_seconds=5)
+    await cluster.renew("a")
+    assert not await cluster.lost("a", loss_seconds=5)
 
 
 @in_idle_time
-async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(world: JobBuilder):
-    world.node("a", renewed=-600)
-    await world.begin()
-    assert not await world.lost("a")
+async def test_an_operator_that_starts_late_sees_it_unrenewed_for_a_while_before_it_judges(cluster: NodeCluster):
+    cluster.node("a", renewed=-600)
+    await cluster.begin()
+    assert not await cluster.lost("a")
     await asyncio.sleep(RENEWAL_SECONDS - 1)
-    assert not await world.lost("a")
+    assert not await cluster.lost("a")
     await asyncio.sleep(1)
-    assert await world.lost("a")
+    assert await cluster.lost("a")
 
 
 @in_idle_time
-async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(world: JobBuilder):
-    world.node("a", renewed=-600)
-    await world.begin()
+async def test_a_skewed_clock_does_not_condemn_a_node_that_renews(cluster: NodeCluster):
+    cluster.node("a", renewed=-600)
+    await cluster.begin()
     for _ in range(6):
-        await world.renew("a", skew=-600)
+        await cluster.renew("a", skew=-600)
         await asyncio.sleep(RENEWED_EVERY)
-        assert not await world.lost("a")
+        assert not await cluster.lost("a")
 
 
 @in_idle_time
-async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(world: JobBuilder):
-    world.node("a", ready=False, lease=False)
-    world.node("b", lease=False)
-    await world.begin()
-    assert await world.lost("a")
-    assert not await world.lost("b")
+async def test_a_node_without_a_lease_is_judged_by_its_ready_condition(cluster: NodeCluster):
+    cluster.node("a", ready=False, lease=False)
+    cluster.node("b", lease=False)
+    await cluster.begin()
+    assert await cluster.lost("a")
+    assert not await cluster.lost("b")
 
 
 @in_idle_time
-async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(world: JobBuilder):
-    world.node("gone")
-    await world.begin()
-    world.remove("gone")
+async def test_a_node_whose_object_is_gone_is_lost_but_not_at_the_first_look(cluster: NodeCluster):
+    cluster.node("gone")
+    await cluster.begin()
+    cluster.remove("gone")
     await asyncio.sleep(0.1)
-    assert not await world.lost("gone")
+    assert not await cluster.lost("gone")
     await asyncio.sleep(MISSING_SECONDS - 1)
-    assert not await world.lost("gone")
+    assert not await cluster.lost("gone")
     await asyncio.sleep(1)
-    assert await world.lost("gone")
+    assert await cluster.lost("gone")
 
 
 @in_idle_time
-async def test_a_node_that_the_watch_has_not_told_of_is_not_a_lost_one(world: JobBuilder):
-    world.node("old")
-    await world.begin()
-    world.stall("nodes")
-    world.node("new")
+async def test_a_node_that_the_watch_has_not_told_of_is_not_a_lost_one(cluster: NodeCluster):
+    cluster.node("old")
+    await cluster.begin()
+    cluster.stall("nodes")
+    cluster.node("new")
     for _ in range(3):
-        assert not await world.lost("new")
+        assert not await cluster.lost("new")
         await asyncio.sleep(MISSING_SECONDS)
 
 
 @in_idle_time
-async def test_a_watch_of_leases_that_stalls_condemns_no_node(world: JobBuilder):
-    world.node("a")
-    await world.begin()
-    world.stall("leases")
+async def test_a_watch_of_leases_that_stalls_condemns_no_node(cluster: NodeCluster):
+    cluster.node("a")
+    await cluster.begin()
+    cluster.stall("leases")
     for _ in range(9):
         await asyncio.sleep(RENEWED_EVERY)
-        await world.renew("a")
-        assert not await world.lost("a")
+        await cluster.renew("a")
+        assert not await cluster.lost("a")
 
 
 @in_idle_time
-async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one_more_renewal(world: JobBuilder):
+async def test_when_nobody_could_reach_the_api_server_nodes_get_the_time_for_one_more_renewal(cluster: NodeCluster):
     for name in ("a", "b", "c", "dead"):
-        world.node(name)
-    await world.begin()
+        cluster.node(name)
+    await cluster.begin()
     await asyncio.sleep(1)  # the watches are open, and stay so
-    outage = world.cut_off()
+    outage = cluster.cut_off()
     await asyncio.sleep(2 * LOSS_SECONDS)
     outage.times = 0
-    await world.renew("a")
-    await world.renew("c")
+    await cluster.renew("a")
+    await cluster.renew("c")
     await asyncio.sleep(RENEWED_EVERY - 1)
-    assert not await world.lost("b")
-    await world.renew("b")
+    assert not await cluster.lost("b")
+    await cluster.renew("b")
     await asyncio.sleep(RENEWAL_SECONDS)
-    assert not await world.lost("b")
-    assert await world.lost("dead")
+    assert not await cluster.lost("b")
+    assert await cluster.lost("dead")
 
 
 @in_idle_time
-async def test_only_nodes_that_may_be_lost_are_read_and_not_for_ever(world: JobBuilder):
-    world.node("a")
-    world.node("b")
-    await world.begin()
+async def test_only_nodes_that_may_be_lost_are_read_and_only_for_a_while(cluster: NodeCluster):
+    cluster.node("a")
+    cluster.node("b")
+    await cluster.begin()
     for _ in range(12):
-        await world.renew("b")
-        await world.lost("a")
-        await world.lost("b")
+        await cluster.renew("b")
+        await cluster.lost("a")
+        await cluster.lost("b")
         await asyncio.sleep(RENEWED_EVERY)
-    assert await world.lost("a")
+    assert await cluster.lost("a")
     # The node and its lease, when it was late and when it seemed lost.
-    assert world.reads() == 4
+    assert cluster.reads() == 4
 
 
 @in_idle_time
-async def test_where_there_has_never_been_a_node_none_is_lost(world: JobBuilder):
-    await world.begin()
-    assert not await world.lost("somewhere")
+async def test_where_there_has_never_been_a_node_none_is_lost(cluster: NodeCluster):
+    await cluster.begin()
+    assert not await cluster.lost("somewhere")
     await asyncio.sleep(2 * MISSING_SECONDS)
-    assert not await world.lost("somewhere")
+    assert not await cluster.lost("somewhere")
 
 
-async def begin_in_silence(world: JobBuilder, *nodes: str) -> None:
+async def begin_in_silence(cluster: NodeCluster, *nodes: str) -> None:
     """Watch nodes whose leases have all expired for long enough to be lost."""
     for name in nodes:
-        world.node(name)
-    await world.begin()
+        cluster.node(name)
+    await cluster.begin()
     await asyncio.sleep(LOSS_SECONDS + 1)
 
 
 @in_idle_time
-async def test_when_most_of_three_nodes_look_lost_none_is(world: JobBuilder):
-    await begin_in_silence(world, "a", "b", "c")
-    assert not await world.lost("a")
-    await world.renew("b")
-    await world.renew("c")
-    assert await world.lost("a")
-    assert not await world.lost("b")
+async def test_when_most_of_three_nodes_look_lost_none_is(cluster: NodeCluster):
+    await begin_in_silence(cluster, "a", "b", "c")
+    assert not await cluster.lost("a")
+    await cluster.renew("b")
+    await cluster.renew("c")
+    assert await cluster.lost("a")
+    assert not await cluster.lost("b")
 
 
 @in_idle_time
-async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(world: JobBuilder):
-    await begin_in_silence(world, "a", "b", "c")
-    assert not await world.lost("a")
-    world.suspected.clear()
-    await world.renew("b")
-    await world.renew("c")
+async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(cluster: NodeCluster):
+    await begin_in_silence(cluster, "a", "b", "c")
+    assert not await cluster.lost("a")
+    cluster.suspected.clear()
+    await cluster.renew("b")
+    await cluster.renew("c")
     await asyncio.sleep(2 * LOOK_SECONDS)
-    assert "a" in world.suspected
-    assert await world.lost("a")
+    assert "a" in cluster.suspected
+    assert await cluster.lost("a")
 
 
 @in_idle_time
-async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(world: JobBuilder):
-    await begin_in_silence(world, "a", "b", "c", "gone")
-    world.remove("gone")
+async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_others(cluster: NodeCluster):
+    await begin_in_silence(cluster, "a", "b", "c", "gone")
+    cluster.remove("gone")
     for _ in range(2):
-        assert not await world.lost("gone")
+        assert not await cluster.lost("gone")
         await asyncio.sleep(MISSING_SECONDS + 1)
-    assert not await world.lost("gone")
-    world.suspected.clear()
+    assert not await cluster.lost("gone")
+    cluster.suspected.clear()
     for name in ("d", "e", "f"):
-        world.node(name)
+        cluster.node(name)
     await asyncio.sleep(2 * LOOK_SECONDS)
-    assert "gone" in world.suspected
-    assert await world.lost("gone")
+    assert "gone" in cluster.suspected
+    assert await cluster.lost("gone")

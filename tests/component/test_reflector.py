@@ -194,7 +194,7 @@ async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(rest_config, a
         await asyncio.wait_for(source.run(), 20)
 
 
-async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_stormed_by_kopf(
+async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_flooded_by_kopf(
     api_server, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(kopf_app, "LOGIN_SECONDS", 0.3)

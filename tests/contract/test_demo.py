@@ -55,7 +55,7 @@ def in_namespace(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return core_path(name, "persistentvolumeclaims", "checkpoints")
 
 
-def test_what_a_demo_makes_has_its_label_and_the_next_one_makes_it_anew(
+def test_what_a_demo_makes_has_its_label_and_the_next_one_makes_it_again(
     cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch
 ):
     claim = in_namespace("demo", monkeypatch)

@@ -69,7 +69,7 @@ def test_the_job_is_found_by_its_short_name_and_its_categories(kubectl: Any):
         assert "cifar10" in kubectl(f"get {name}")
 
 
-def test_describe_tells_state_and_story_as_the_page_shows(kubectl: Any):
+def test_describe_tells_state_and_events_as_the_page_shows(kubectl: Any):
     told = kubectl("describe dtj cifar10")
     assert _sections(told) == _sections(shown("describe dtj cifar10"))
     events = [line.split()[1] for line in told[told.index("Events:") :].splitlines()[3:]]

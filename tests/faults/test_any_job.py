@@ -48,7 +48,7 @@ def lists(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
 @pytest.mark.faults
 @SOME
 @given(made=lists(accepted_jobs()), code=st.sampled_from([0, 1, 42, 137, 143]))
-async def test_jobs_of_nonsense_are_survived_and_told_truly_and_disturb_nobody(
+async def test_jobs_of_nonsense_are_survived_and_told_truly_and_disturb_no_other(
     tracebacks: Tracebacks, made: list[Object], code: int
 ):
     async with FaultCluster(IN_PROCESS) as cluster:

@@ -130,7 +130,7 @@ WORKER_FAILS: Final = Workload("a worker fails", training_job(worker=2), _worker
 FAILS_TOO_OFTEN: Final = Workload(
     "workers fail too often", training_job(worker=2, max_restarts=1), _worker_fails_too_often
 )
-POD_DELETED: Final = Workload("a pod deleted by hand", training_job(worker=2), _pod_deleted)
+POD_DELETED: Final = Workload("a pod deleted by a user", training_job(worker=2), _pod_deleted)
 SUSPENDED: Final = Workload("suspended and resumed", training_job(worker=2), _suspend_and_resume)
 SCALED: Final = Workload("scaled", training_job(worker=2), _scale)
 RECREATED: Final = Workload("deleted and created again", training_job(worker=2), _recreate)

@@ -8,7 +8,7 @@ ZYGOTE = Process(32020, 32010, 7, "python -m dtj_trainer.preload.zygote 8")
 TRAINS = Process(32760, 32020, 9, "python -m dtj_trainer.preload.zygote 8")
 
 
-def test_a_standby_is_not_taken_for_the_process_that_trains_where_the_machines_numbers_began_anew():
+def test_a_standby_is_not_taken_for_the_process_that_trains_where_the_hosts_pids_wrapped_around():
     standby = Process(310, 32020, 12, "python -m dtj_trainer.preload.zygote 8")
     assert training_process((standby, PAUSE, SUPERVISOR, ZYGOTE, TRAINS)) == TRAINS
 

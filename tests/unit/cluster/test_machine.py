@@ -46,7 +46,7 @@ def test_starting_a_running_process_again_starts_no_second(computer):
     assert _children(computer) == first
 
 
-def test_a_process_that_ended_is_told_with_its_last_words(computer):
+def test_a_process_that_ended_is_told_with_its_last_log_line(computer):
     computer.start("short", "sh", "-c", "echo the reason; exit 3")
     _until(lambda: computer.status() == {"short": 3})
     with pytest.raises(ClusterError, match="short of m ended with 3: the reason"):
