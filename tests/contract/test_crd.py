@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dtj_operator.api.cel_rules import FIXED_RULES, PLACES
+from dtj_operator.api.cel_rules import IMMUTABLE_RULES, RULES_BY_PATH
 from dtj_operator.api.crd import crd
 from e2e.cluster.api import Api, ApiError, wait_until
 from e2e.cluster.control_plane import ControlPlane
@@ -433,7 +433,7 @@ def sentences(attempt: Callable[[], object]) -> set[str]:
     """Return the messages of our rules with which the server refuses."""
     with pytest.raises(ApiError) as refused:
         attempt()
-    rules = (*itertools.chain(*PLACES.values()), *FIXED_RULES)
+    rules = (*itertools.chain(*RULES_BY_PATH.values()), *IMMUTABLE_RULES)
     return {rule.message for rule in rules if rule.message in str(refused.value)}
 
 

@@ -165,39 +165,39 @@ MANAGED_BY_RULE = Rule(
     "managedBy cannot be changed: delete the job and create it anew.",
 )
 
-_WAY_OUT = "suspend the job first and change it before it is resumed."
+_ADVICE = "suspend the job first and change it before it is resumed."
 
 
-def _fixed(field: str, same: str = "") -> Rule:
+def _immutable(field: str, same: str = "") -> Rule:
     return Rule(
         same or f"self.spec.{field} == oldSelf.spec.{field}",
-        f"{field} cannot be changed while the job runs: {_WAY_OUT}",
+        f"{field} cannot be changed while the job runs: {_ADVICE}",
     )
 
 
-FIXED_RULES = (
-    _fixed("strategy"),
-    _fixed("mainContainer"),
-    _fixed("clusterDomain"),
-    _fixed("successPolicy"),
-    _fixed("checkpoint"),
-    _fixed(
+IMMUTABLE_RULES = (
+    _immutable("strategy"),
+    _immutable("mainContainer"),
+    _immutable("clusterDomain"),
+    _immutable("successPolicy"),
+    _immutable("checkpoint"),
+    _immutable(
         "startDeadlineSeconds",
         "has(self.spec.startDeadlineSeconds) == has(oldSelf.spec.startDeadlineSeconds) && "
         "(!has(self.spec.startDeadlineSeconds) || "
         "self.spec.startDeadlineSeconds == oldSelf.spec.startDeadlineSeconds)",
     ),
-    _fixed("failurePolicy.restartScope"),
-    _fixed("failurePolicy.backoff"),
-    _fixed("failurePolicy.nodeLossSeconds"),
-    _fixed("failurePolicy.rules"),
+    _immutable("failurePolicy.restartScope"),
+    _immutable("failurePolicy.backoff"),
+    _immutable("failurePolicy.nodeLossSeconds"),
+    _immutable("failurePolicy.rules"),
     Rule(
         "size(self.spec.replicaSpecs) == size(oldSelf.spec.replicaSpecs) && "
         "self.spec.replicaSpecs.all(r, r in oldSelf.spec.replicaSpecs && "
         "(r == 'worker' || self.spec.replicaSpecs[r].replicas == "
         "oldSelf.spec.replicaSpecs[r].replicas) && self.spec.replicaSpecs[r].restartPolicy == "
         "oldSelf.spec.replicaSpecs[r].restartPolicy)",
-        "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _WAY_OUT,
+        "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _ADVICE,
     ),
     # Both ways: `==` looks for the declared keys of its left side alone, so that an undeclared key could stand in for
     # one of them. One undeclared key for another is what no rule can see; the operator reports that as drift.
@@ -205,23 +205,23 @@ FIXED_RULES = (
         "self.spec.replicaSpecs.all(r, !(r in oldSelf.spec.replicaSpecs) || "
         "(self.spec.replicaSpecs[r].template == oldSelf.spec.replicaSpecs[r].template && "
         "oldSelf.spec.replicaSpecs[r].template == self.spec.replicaSpecs[r].template))",
-        "A template cannot be changed while the job runs: " + _WAY_OUT,
+        "A template cannot be changed while the job runs: " + _ADVICE,
     ),
 )
 """What holds between the specs of a job that runs; the server knows them as one rule, STARTED_RULE."""
 
-_ALL_FIXED = " && ".join(f"({fixed.rule})" for fixed in FIXED_RULES)
-_BROKEN = " + ".join(f"(({fixed.rule}) ? '' : '{fixed.message} ')" for fixed in FIXED_RULES)
+_ALL_UNCHANGED = " && ".join(f"({fixed.rule})" for fixed in IMMUTABLE_RULES)
+_MESSAGES = " + ".join(f"(({fixed.rule}) ? '' : '{fixed.message} ')" for fixed in IMMUTABLE_RULES)
 
 STARTED_RULE = Rule(
     "!has(oldSelf.status) || !has(oldSelf.status.startTime) || "
     # A write changes the spec or the status, never both: where the message differs, nothing else has to be compared.
     "(has(self.status) && has(self.status.message) && has(oldSelf.status.message) && "
     "self.status.message != oldSelf.status.message) || "
-    f"({_ALL_FIXED})",
-    f"This cannot be changed while the job runs: {_WAY_OUT}",
+    f"({_ALL_UNCHANGED})",
+    f"This cannot be changed while the job runs: {_ADVICE}",
     ".spec",
-    _BROKEN,
+    _MESSAGES,
 )
 
 JOB_RULES = (
@@ -238,7 +238,7 @@ JOB_RULES = (
     STARTED_RULE,
 )
 
-PLACES: dict[str, tuple[Rule, ...]] = {
+RULES_BY_PATH: dict[str, tuple[Rule, ...]] = {
     "": JOB_RULES,
     "spec": SPEC_RULES,
     "spec.managedBy": (MANAGED_BY_RULE,),

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from dtj_operator.api.cel_rules import PLACES
+from dtj_operator.api.cel_rules import RULES_BY_PATH
 from dtj_operator.api.constants import (
     CATEGORIES,
     GROUP,
@@ -18,10 +18,10 @@ from dtj_operator.api.constants import (
     SINGULAR,
     VERSION,
 )
-from dtj_operator.api.pod_template_schema import pod_template
+from dtj_operator.api.pod_template_schema import pod_template_schema
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
-from dtj_operator.api.structural_schema import Schema, structural
+from dtj_operator.api.structural_schema import Schema, structural_schema
 
 COLUMNS = (
     ("State", "string", ".status.phase", 0, "The state in one word."),
@@ -107,24 +107,24 @@ def _job() -> Schema:
             "status": _status(),
         },
     }
-    for place, rules in PLACES.items():
+    for place, rules in RULES_BY_PATH.items():
         _at(schema, place)["x-kubernetes-validations"] = [rule.wire() for rule in rules]
     return schema
 
 
 def _spec() -> Schema:
-    schema = structural(JobSpec)
+    schema = structural_schema(JobSpec)
     properties = schema["properties"]
     roles = properties["replicaSpecs"]
     roles["maxProperties"] = ROLES_MAX
-    roles["additionalProperties"]["properties"]["template"] = pod_template()
+    roles["additionalProperties"]["properties"]["template"] = pod_template_schema()
     reasons = properties["failurePolicy"]["properties"]["rules"]["items"]["properties"]["reasons"]
     reasons["items"]["maxLength"] = KEYS_MAX
     return schema
 
 
 def _status() -> Schema:
-    schema = structural(JobStatus)
+    schema = structural_schema(JobStatus)
     conditions = schema["properties"]["conditions"]
     conditions["x-kubernetes-list-type"] = "map"
     conditions["x-kubernetes-list-map-keys"] = ["type"]

@@ -57,7 +57,7 @@ class _Template(WireModel):
     spec: _PodSpec | None = None
 
 
-def readable(template: dict[str, Any]) -> dict[str, Any]:
+def check_pod_template(template: dict[str, Any]) -> dict[str, Any]:
     """The template as it is; raises ValueError with the first place whose shape is wrong."""
     try:
         _Template.model_validate(template)

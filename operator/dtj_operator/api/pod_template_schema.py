@@ -87,7 +87,7 @@ ENVIRONMENT_FIELDS = ("value", "valueFrom")
 METADATA_FIELDS = ("annotations", "finalizers", "generateName", "labels", "name", "namespace")
 
 
-def pod_template() -> Schema:
+def pod_template_schema() -> Schema:
     """The schema of `spec.replicaSpecs.*.template`."""
     return _open(
         "The pod template of this role. Every field of a PodTemplateSpec is kept; hostname, "

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field
 from dtj_operator.api.constants import COUNT_MAX, NAME_MAX, SECONDS_MAX, TEXT_MAX
 from dtj_operator.api.enums import CleanPodPolicy, RestartPolicy, Role, StrategyType, SuccessType
 from dtj_operator.api.failure_policy_spec import FailurePolicy
-from dtj_operator.api.pod_template import readable
+from dtj_operator.api.pod_template import check_pod_template
 from dtj_operator.api.wire_model import WireModel
 
 
@@ -84,7 +84,7 @@ class ReplicaSpec(WireModel):
         "the kubelet restarts the container in place (ps and evaluator only). Never: the job "
         "fails. ExitCode: the exit code decides whether to restart or to fail.",
     )
-    template: Annotated[dict[str, Any], AfterValidator(readable)] = Field(
+    template: Annotated[dict[str, Any], AfterValidator(check_pod_template)] = Field(
         description="The pod template of this role. Every field of a PodTemplateSpec is kept."
     )
 

@@ -32,7 +32,7 @@ class NotStructural(TypeError):
     """A model uses something that a CRD cannot say; the message names the place."""
 
 
-def structural(model: type[BaseModel]) -> Schema:
+def structural_schema(model: type[BaseModel]) -> Schema:
     """The structural schema of a model, with its defaults and descriptions."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _convert(raw, raw.get("$defs", {}), model.__name__)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.trainer_contract import Environment
-from dtj_operator.builders.main_container import gpus
+from dtj_operator.builders.main_container import gpu_count
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.builders.tf_config import has_cluster, tf_config
 
@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from dtj_operator.api.spec import Checkpoint, Strategy
 
 TF_CONFIG = "TF_CONFIG"
-KEPT = 128
+CACHE_SIZE = 128
 """Blocks that are kept: they are the same for all pods of a job, and often for many jobs."""
 
 
-def strategy_block(job: Job) -> str:
+def strategy_json(job: Job) -> str:
     """`spec.strategy` as JSON, with the resolved type."""
-    return _strategy_block(job.spec.strategy, choose_strategy(job.spec).type)
+    return _cached_strategy_json(job.spec.strategy, choose_strategy(job.spec).type)
 
 
-def checkpoint_block(job: Job) -> str:
+def checkpoint_json(job: Job) -> str:
     """`spec.checkpoint` as JSON."""
-    return _checkpoint_block(job.spec.checkpoint)
+    return _cached_checkpoint_json(job.spec.checkpoint)
 
 
-def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]) -> dict[str, str]:
+def environment_variables(
+    job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
+) -> dict[str, str]:
     """Our variables by name; TF_CONFIG among them when the job has more than one pod."""
     ours = {
         Environment.JOB: job.name,
@@ -42,9 +44,9 @@ def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping
         Environment.ROLE: str(role),
         Environment.INDEX: str(index),
         Environment.ATTEMPT: str(attempt),
-        Environment.STRATEGY: strategy_block(job),
-        Environment.CHECKPOINT: checkpoint_block(job),
-        Environment.GPUS: str(gpus(container)),
+        Environment.STRATEGY: strategy_json(job),
+        Environment.CHECKPOINT: checkpoint_json(job),
+        Environment.GPUS: str(gpu_count(container)),
     }
     result = {str(name): value for name, value in ours.items()}
     if has_cluster(job):
@@ -52,25 +54,25 @@ def variables(job: Job, role: Role, index: int, attempt: int, container: Mapping
     return result
 
 
-def names(job: Job) -> set[str]:
+def variable_names(job: Job) -> set[str]:
     """Names of our variables."""
     return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
 
 
-def merged(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
+def merge_environment(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
     """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
     kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
     return [{"name": name, "value": value} for name, value in ours.items()] + kept
 
 
-@lru_cache(maxsize=KEPT)
-def _strategy_block(strategy: Strategy, chosen: StrategyType) -> str:
+@lru_cache(maxsize=CACHE_SIZE)
+def _cached_strategy_json(strategy: Strategy, chosen: StrategyType) -> str:
     block = strategy.model_dump(mode="json", by_alias=True, exclude_none=True)
     return _json(block | {"type": str(chosen)})
 
 
-@lru_cache(maxsize=KEPT)
-def _checkpoint_block(checkpoint: Checkpoint) -> str:
+@lru_cache(maxsize=CACHE_SIZE)
+def _cached_checkpoint_json(checkpoint: Checkpoint) -> str:
     return _json(checkpoint.model_dump(mode="json", by_alias=True))
 
 

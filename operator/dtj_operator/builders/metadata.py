@@ -55,7 +55,7 @@ def owner_reference(job: Job) -> dict[str, Any]:
     }
 
 
-def metadata_of_namesake(job: Job) -> dict[str, Any]:
+def object_metadata(job: Job) -> dict[str, Any]:
     """Metadata of an object of which each job has one, by its own name."""
     return {
         "name": job.name,
@@ -65,6 +65,6 @@ def metadata_of_namesake(job: Job) -> dict[str, Any]:
     }
 
 
-def address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
+def pod_address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
     """Where the pod's TensorFlow server is reached inside the cluster; `domain` may be empty."""
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}:{port}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.constants import LABEL_JOB_UID
 from dtj_operator.api.trainer_contract import PORT
-from dtj_operator.builders.metadata import metadata_of_namesake
+from dtj_operator.builders.metadata import object_metadata
 
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job
@@ -21,7 +21,7 @@ def build_network_policy(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": metadata_of_namesake(job),
+        "metadata": object_metadata(job),
         "spec": {
             "podSelector": own,
             "policyTypes": ["Ingress"],

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-MOST = 100
+MAX_WEIGHT = 100
 """The largest weight."""
 
 
-def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+def prefer_other_nodes(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
     """The pod with the wish to run on none of these nodes; what the template wishes is kept."""
     elsewhere = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     affinity = pod["spec"].get("affinity") or {}
     of_nodes = affinity.get("nodeAffinity") or {}
-    wishes = [*(of_nodes.get(PREFERRED) or ()), {"weight": MOST, "preference": {"matchFields": elsewhere}}]
+    wishes = [*(of_nodes.get(PREFERRED) or ()), {"weight": MAX_WEIGHT, "preference": {"matchFields": elsewhere}}]
     spec = pod["spec"] | {"affinity": affinity | {"nodeAffinity": of_nodes | {PREFERRED: wishes}}}
     return pod | {"spec": spec}

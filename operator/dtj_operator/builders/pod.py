@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.constants import DEFAULT_PORT, PORT_NAME
 from dtj_operator.api.enums import RestartPolicy, Role
-from dtj_operator.builders.environment import merged, names, variables
-from dtj_operator.builders.main_container import containers, main_container, main_index
+from dtj_operator.builders.environment import environment_variables, merge_environment, variable_names
+from dtj_operator.builders.main_container import containers, main_container, main_container_index
 from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     spec["restartPolicy"] = pod_restart_policy(replica)
     everyone = containers(replica.template)
     if everyone:
-        position = main_index(job.spec, replica.template)
+        position = main_container_index(job.spec, replica.template)
         main = dict(everyone[position])
         spec["containers"] = [*everyone[:position], main, *everyone[position + 1 :]]
-        _equip(job, role, index, attempt, main)
+        _set_environment(job, role, index, attempt, main)
         main["ports"] = _ports(main.get("ports") or [], spec)
         _mount_checkpoints(job, spec, main)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": ours, "spec": spec}
@@ -60,10 +60,10 @@ def pod_restart_policy(replica: ReplicaSpec) -> str:
     return "Always" if replica.restart_policy is RestartPolicy.ALWAYS else "Never"
 
 
-def overridden(job: Job) -> list[str]:
+def overridden_fields(job: Job) -> list[str]:
     """What the templates say that the operator's own values replace, as `role: field`."""
     lost: list[str] = []
-    ours = names(job)
+    ours = variable_names(job)
     for role, replica in job.spec.replica_specs.items():
         metadata = replica.template.get("metadata") or {}
         spec = replica.template.get("spec") or {}
@@ -77,18 +77,9 @@ def overridden(job: Job) -> list[str]:
     return lost
 
 
-def main_container_name(job: Job, role: Role) -> str:
-    """Name of the container whose end counts."""
-    replica = job.spec.replica_specs.get(role)
-    if replica is None:
-        return ""
-    name = main_container(job.spec, replica.template).get("name")
-    return str(name or "")
-
-
-def _equip(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
+def _set_environment(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
     """Environment and termination message of the main container."""
-    main["env"] = merged(main.get("env"), variables(job, role, index, attempt, main))
+    main["env"] = merge_environment(main.get("env"), environment_variables(job, role, index, attempt, main))
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
 

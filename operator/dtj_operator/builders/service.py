@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.constants import DEFAULT_PORT, LABEL_JOB_UID, PORT_NAME
-from dtj_operator.builders.metadata import metadata_of_namesake
+from dtj_operator.builders.metadata import object_metadata
 
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job
@@ -19,7 +19,7 @@ def build_service(job: Job) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata_of_namesake(job),
+        "metadata": object_metadata(job),
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,

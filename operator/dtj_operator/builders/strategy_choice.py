@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Role, StrategyType
 from dtj_operator.api.status import StrategyChoice
-from dtj_operator.builders.main_container import pod_gpus
+from dtj_operator.builders.main_container import pod_gpu_count
 
 if TYPE_CHECKING:
     from dtj_operator.api.spec import JobSpec
@@ -28,7 +28,7 @@ def choose_strategy(spec: JobSpec) -> StrategyChoice:
         parts = [_count(number, noun) for number, noun in ((chiefs, "chief pod"), (workers, "worker pod")) if number]
         return StrategyChoice(type=StrategyType.MULTI_WORKER_MIRRORED, reason=" and ".join(parts))
     replica = spec.replica_specs.get(Role.CHIEF if chiefs else Role.WORKER)
-    devices = pod_gpus(replica.template) if replica else 0
+    devices = pod_gpu_count(replica.template) if replica else 0
     if devices > 1:
         return StrategyChoice(type=StrategyType.MIRRORED, reason=f"one pod with {devices} GPUs")
     with_devices = "one GPU" if devices else "no GPU"

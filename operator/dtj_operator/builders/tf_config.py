@@ -11,13 +11,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import TRAINING_ROLES, Role
-from dtj_operator.builders.main_container import main_container, port
-from dtj_operator.builders.metadata import address
+from dtj_operator.builders.main_container import main_container, tensorflow_port
+from dtj_operator.builders.metadata import pod_address
 
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job
 
-KEPT = 32
+CACHE_SIZE = 32
 """Clusters that are kept: a job of a thousand pods has one, which stands in each of them."""
 
 
@@ -30,18 +30,18 @@ def tf_config(job: Job, role: Role, index: int) -> str:
     """The JSON for one pod."""
     counts = ((role, job.spec.replicas(role)) for role in TRAINING_ROLES)
     sizes = tuple((role, count, _port(job, role)) for role, count in counts if count)
-    cluster = _cluster_text(job.name, job.namespace, job.spec.cluster_domain, sizes)
+    cluster = _cluster_json(job.name, job.namespace, job.spec.cluster_domain, sizes)
     return f'{{"cluster":{cluster},"task":{{"type":"{role}","index":{index}}}}}'
 
 
-@lru_cache(maxsize=KEPT)
-def _cluster_text(job: str, namespace: str, domain: str, sizes: tuple[tuple[Role, int, int], ...]) -> str:
+@lru_cache(maxsize=CACHE_SIZE)
+def _cluster_json(job: str, namespace: str, domain: str, sizes: tuple[tuple[Role, int, int], ...]) -> str:
     addresses = {
-        str(role): [address(job, namespace, domain, role, index, where) for index in range(count)]
+        str(role): [pod_address(job, namespace, domain, role, index, where) for index in range(count)]
         for role, count, where in sizes
     }
     return json.dumps(addresses, separators=(",", ":"))
 
 
 def _port(job: Job, role: Role) -> int:
-    return port(main_container(job.spec, job.spec.replica_specs[role].template))
+    return tensorflow_port(main_container(job.spec, job.spec.replica_specs[role].template))

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.builders.node_affinity import away_from
+from dtj_operator.builders.node_affinity import prefer_other_nodes
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.controller.blocked_write_tracker import classify
@@ -139,7 +139,7 @@ class Executor:
             nonlocal refused
             body = build_pod(job, action.role, action.index, action.attempt)
             if action.avoid:
-                body = away_from(body, action.avoid)
+                body = prefer_other_nodes(body, action.avoid)
             name = body["metadata"]["name"]
             if refused:
                 return False

@@ -11,8 +11,8 @@ import yaml
 
 from dtj_operator.api.enums import Role
 from dtj_operator.api.job import Job
-from dtj_operator.builders.main_container import main_container, port
-from dtj_operator.builders.metadata import address
+from dtj_operator.builders.main_container import main_container, tensorflow_port
+from dtj_operator.builders.metadata import pod_address
 from dtj_operator.builders.pod import build_pod
 from dtj_trainer.supervisor.settings import Settings, parse, variable
 from tests.support.ports import free_ports
@@ -45,7 +45,7 @@ def slots(name: str) -> list[Slot]:
         container = main_container(job.spec, pod)
         given = {entry["name"]: entry["value"] for entry in container["env"]}
         for place, here in zip(places, ports, strict=False):
-            theirs = address(job.name, job.namespace, "", *place, port(container))
+            theirs = pod_address(job.name, job.namespace, "", *place, tensorflow_port(container))
             given = {key: value.replace(theirs, f"127.0.0.1:{here}") for key, value in given.items()}
         peers = {f"127.0.0.1:{here}": there for here, there in zip(ports, http, strict=False)}
         environment = {

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from dtj_operator.api.crd import crd, crd_yaml
 from dtj_operator.api.job import Job
-from dtj_operator.api.structural_schema import NotStructural, structural
+from dtj_operator.api.structural_schema import NotStructural, structural_schema
 from tests.support.job_builder import failed, job, ready
 
 COMMITTED = Path(__file__).parents[3] / "crds" / "dtj.dev_distributedtrainingjobs.yaml"
@@ -122,4 +122,4 @@ def test_a_model_that_a_definition_cannot_express_is_named():
         value: int | str
 
     with pytest.raises(NotStructural, match=r"Wrong\.value"):
-        structural(Wrong)
+        structural_schema(Wrong)

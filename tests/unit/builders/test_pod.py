@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.builders.environment import names
-from dtj_operator.builders.pod import build_pod, overridden
+from dtj_operator.builders.environment import variable_names
+from dtj_operator.builders.pod import build_pod, overridden_fields
 from dtj_operator.builders.service import build_service
 from dtj_operator.builders.strategy_choice import choose_strategy
 from tests.support.job_builder import UID, JobBuilder, job, template
@@ -63,7 +63,7 @@ def test_template_labels_and_annotations_survive_and_ours_win():
     assert built["labels"]["team"] == "a"
     assert built["labels"]["dtj.dev/role"] == "worker"
     assert built["annotations"] == {"note": "b"}
-    assert overridden(job(worker={"template": given}).job) == ["worker: label dtj.dev/role"]
+    assert overridden_fields(job(worker={"template": given}).job) == ["worker: label dtj.dev/role"]
 
 
 def test_the_address_is_stable_whatever_the_template_says():
@@ -149,7 +149,7 @@ def test_ours_win_over_the_users_variables_and_the_rest_stays():
     assert values["DTJ_JOB"] == "train"
     assert values["DTJ_RESTARTS"] == "4"
     assert list(values).index("DTJ_ROLE") < list(values).index("WHO")
-    assert overridden(world.job) == ["worker: env DTJ_JOB"]
+    assert overridden_fields(world.job) == ["worker: env DTJ_JOB"]
 
 
 def test_only_the_main_container_is_equipped():
@@ -229,4 +229,4 @@ def test_auto_chooses_by_roles_pods_and_gpus_and_says_why(world: JobBuilder, cho
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_names_that_a_template_may_not_use_are_those_that_a_pod_gets(workers: int):
     world = job(worker=workers)
-    assert names(world.job) == set(environment(pod(world)))
+    assert variable_names(world.job) == set(environment(pod(world)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
-from dtj_operator.builders.pod import overridden
+from dtj_operator.builders.pod import overridden_fields
 from dtj_operator.reconcile.policies.validation import forget_refusal
 from dtj_operator.reconcile.state.plan import Verdict
 
@@ -53,7 +53,7 @@ def _warn_of_checkpoints(scope: ReconcileScope) -> None:
 
 
 def _warn_of_templates(scope: ReconcileScope) -> None:
-    lost = overridden(scope.job)
+    lost = overridden_fields(scope.job)
     if lost:
         scope.plan.warn(
             EventReason.TEMPLATE_OVERRIDDEN,

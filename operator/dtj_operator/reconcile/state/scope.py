@@ -16,8 +16,8 @@ from dtj_operator.api.enums import (
 )
 from dtj_operator.api.job import spec_hash
 from dtj_operator.api.status import ReplicaStatus, StrategyChoice
+from dtj_operator.builders.main_container import main_container_name
 from dtj_operator.builders.metadata import pod_name
-from dtj_operator.builders.pod import main_container_name
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.reconcile.state.conditions import Conditions
 from dtj_operator.reconcile.state.plan import PlanBuilder
