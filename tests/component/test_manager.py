@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from dtj_operator.app import manager
-from dtj_operator.app.preflight import Unprepared
-from dtj_operator.cache.namespaced_name import Key, SourceEnded
+from dtj_operator.app.preflight import RestartNeeded, Unprepared
+from dtj_operator.cache.namespaced_name import NamespacedName
 from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
 from tests.support.kubelet import Kubelet, PodBehavior
@@ -139,7 +139,7 @@ async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_
         async def press() -> None:
             while True:
                 for number in range(20):
-                    operator.queue.add(Key("default", f"other-{number}"))
+                    operator.queue.add(NamespacedName("default", f"other-{number}"))
                 await asyncio.sleep(0)
 
         crowd = asyncio.create_task(press())
@@ -272,7 +272,7 @@ async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_un
     assert "namespace left out" in caplog.text
     api_server.access.grant("ours", "operator", everything, "kube-system")
     await asyncio.sleep(1.5)
-    with pytest.raises(SourceEnded, match="namespace kube-system can be worked in by now"):
+    with pytest.raises(RestartNeeded, match="namespace kube-system can be worked in by now"):
         await at_work.__aexit__(None, None, None)
 
 

@@ -6,7 +6,8 @@ import asyncio
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.cache.node_monitor import LOOK_SECONDS, MISSING_SECONDS, RENEWAL_SECONDS, NodeWatch
+from dtj_operator.cache.node_health import MISSING_SECONDS, RENEWAL_SECONDS
+from dtj_operator.cache.node_monitor import CHECK_SECONDS, NodeMonitor
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import Answer, ApiServer
@@ -25,18 +26,18 @@ class NodeCluster:
     """Nodes with leases, and the monitor that watches them from `begin` on."""
 
     def __init__(self, server: ApiServer, client: ApiClient, loop: IdleLoop) -> None:
-        self.suspected: list[str] = []
-        self.watch = NodeWatch(client, loop.now, self.suspected.append)
+        self.changed: list[str] = []
+        self.monitor = NodeMonitor(client, loop.now, self.changed.append)
         self._server = server
         self._loop = loop
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self) -> None:
-        self._tasks = [asyncio.create_task(source.run()) for source in self.watch.sources]
-        self._tasks.append(asyncio.create_task(self.watch.run()))
-        for source in self.watch.sources:
-            await source.synced.wait()
-        self.suspected.clear()
+        self._tasks = [asyncio.create_task(reflector.run()) for reflector in self.monitor.reflectors]
+        self._tasks.append(asyncio.create_task(self.monitor.run()))
+        for reflector in self.monitor.reflectors:
+            await reflector.synced.wait()
+        self.changed.clear()
         self._loop.hurry()
 
     async def end(self) -> None:
@@ -62,10 +63,10 @@ class NodeCluster:
 
     async def lost(self, name: str, loss_seconds: float = LOSS_SECONDS) -> bool:
         """Ask as a job does that is reconciled, and reconciled again when it is requeued."""
-        self.watch.facts(frozenset({name}), loss_seconds)
+        self.monitor.health(frozenset({name}), loss_seconds)
         await asyncio.sleep(READ_ANEW_SECONDS)
-        facts, _ = self.watch.facts(frozenset({name}), loss_seconds)
-        return bool(facts[name].lost)
+        nodes, _ = self.monitor.health(frozenset({name}), loss_seconds)
+        return bool(nodes[name].lost)
 
     def stall(self, plural: str) -> None:
         """Stop the watch."""
@@ -80,7 +81,7 @@ class NodeCluster:
 
     def foreseen(self, name: str) -> float | None:
         """Return the seconds from now after which a missing renewal alone may make the node a lost one."""
-        _, check = self.watch.facts(frozenset({name}), LOSS_SECONDS)
+        _, check = self.monitor.health(frozenset({name}), LOSS_SECONDS)
         return None if check is None else (check - self._loop.now()).total_seconds()
 
     def _moment(self, seconds: float) -> str:
@@ -109,7 +110,7 @@ def in_idle_time(scenario: Callable[[NodeCluster], Awaitable[None]]) -> Callable
 
 
 @in_idle_time
-async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(cluster: NodeCluster):
+async def test_a_node_that_stops_renewing_is_late_and_then_lost(cluster: NodeCluster):
     cluster.node("a")
     await cluster.begin()
     for _ in range(6):
@@ -117,9 +118,9 @@ async def test_a_node_that_stops_renewing_is_suspected_and_then_lost(cluster: No
         assert not await cluster.lost("a")
         assert cluster.foreseen("a") is None
         await asyncio.sleep(RENEWED_EVERY)
-    assert cluster.suspected == []
+    assert cluster.changed == []
     await asyncio.sleep(LOSS_SECONDS - RENEWED_EVERY - 1)
-    assert set(cluster.suspected) == {"a"}
+    assert set(cluster.changed) == {"a"}
     assert not await cluster.lost("a")
     left = cluster.foreseen("a")
     assert left is not None
@@ -149,9 +150,9 @@ async def test_a_node_that_renews_more_often_is_lost_sooner_where_the_job_wants_
     for _ in range(5):
         await cluster.renew("a")
         await asyncio.sleep(0.9)
-    cluster.suspected.clear()
+    cluster.changed.clear()
     await asyncio.sleep(2.5)
-    assert set(cluster.suspected) == {"a"}
+    assert set(cluster.changed) == {"a"}
     assert not await cluster.lost("a", loss_seconds=5)
     await asyncio.sleep(1.5)
     assert await cluster.lost("a", loss_seconds=5)
@@ -313,11 +314,11 @@ async def test_when_most_of_three_nodes_look_lost_none_is(cluster: NodeCluster):
 async def test_when_most_nodes_are_back_those_that_are_not_are_looked_at_again(cluster: NodeCluster):
     await begin_in_silence(cluster, "a", "b", "c")
     assert not await cluster.lost("a")
-    cluster.suspected.clear()
+    cluster.changed.clear()
     await cluster.renew("b")
     await cluster.renew("c")
-    await asyncio.sleep(2 * LOOK_SECONDS)
-    assert "a" in cluster.suspected
+    await asyncio.sleep(2 * CHECK_SECONDS)
+    assert "a" in cluster.changed
     assert await cluster.lost("a")
 
 
@@ -329,9 +330,9 @@ async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_othe
         assert not await cluster.lost("gone")
         await asyncio.sleep(MISSING_SECONDS + 1)
     assert not await cluster.lost("gone")
-    cluster.suspected.clear()
+    cluster.changed.clear()
     for name in ("d", "e", "f"):
         cluster.node(name)
-    await asyncio.sleep(2 * LOOK_SECONDS)
-    assert "gone" in cluster.suspected
+    await asyncio.sleep(2 * CHECK_SECONDS)
+    assert "gone" in cluster.changed
     assert await cluster.lost("gone")

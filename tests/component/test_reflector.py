@@ -11,29 +11,30 @@ import pytest
 
 from dtj_operator.app import kopf_app
 from dtj_operator.app.kopf_app import KopfSource
-from dtj_operator.cache.indexer import Shelf
-from dtj_operator.cache.namespaced_name import Key, SourceEnded
+from dtj_operator.app.preflight import RestartNeeded
+from dtj_operator.cache.indexer import Indexer
+from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.reflector import Reflector, list_into
-from dtj_operator.cache.relist import Resync
+from dtj_operator.cache.relist import Relister
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.resources import JOBS, PODS
 from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import Answer, ApiServer
 
 
-class Names(Shelf[str]):
+class Names(Indexer[str]):
     """Return the indexed objects by name."""
 
     def __init__(self) -> None:
         super().__init__(
-            view=lambda raw: str(raw["metadata"]["name"]),
-            key=lambda raw: Key(raw["metadata"]["namespace"], "all"),
-            changed=lambda _key: None,
-            matters=lambda _old, _new: True,
+            transform=lambda raw: str(raw["metadata"]["name"]),
+            key=lambda raw: NamespacedName(raw["metadata"]["namespace"], "all"),
+            on_change=lambda _key: None,
+            changed=lambda _old, _new: True,
         )
 
     def known(self) -> set[str]:
-        return {name for _, name in self.all()}
+        return {name for _, name in self.items()}
 
     async def become(self, *names: str, seconds: float = 5.0) -> None:
         async with asyncio.timeout(seconds):
@@ -145,7 +146,7 @@ async def test_a_deletion_during_a_broken_stream_is_found_by_the_list_that_follo
         await names.become("b")
 
 
-async def test_a_resync_finds_a_deletion_that_the_stream_has_lost(client, api_server):
+async def test_a_relist_finds_a_deletion_that_the_watch_has_missed(client, api_server):
     names = Names()
     pod(api_server, "a")
     async with running(Reflector(client, PODS, None, names).run()):
@@ -154,10 +155,10 @@ async def test_a_resync_finds_a_deletion_that_the_stream_has_lost(client, api_se
         api_server.delete("pods", "default", "a", grace_seconds=0)
         await asyncio.sleep(0.05)
         assert names.known() == {"a"}
-        resync = Resync(client, PODS, [None], names)
-        await resync.once()
+        relister = Relister(client, PODS, [None], names)
+        await relister.relist()
         assert names.known() == set()
-        assert resync.fresh
+        assert relister.healthy
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)])
@@ -190,7 +191,7 @@ async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(rest_config, a
     source = KopfSource(
         rest_config, user_agent="dtj-operator/test", namespaces=(), indexer=Names(), relisted=lambda: None
     )
-    with pytest.raises(SourceEnded, match="the watch of jobs has ended"):
+    with pytest.raises(RestartNeeded, match="the watch of jobs has ended"):
         await asyncio.wait_for(source.run(), 20)
 
 

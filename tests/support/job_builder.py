@@ -22,7 +22,7 @@ from dtj_operator.api.job import Job
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
-from dtj_operator.cache.transforms import view_pod, view_service
+from dtj_operator.cache.transforms import pod_from_json, service_from_json
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused
 from dtj_operator.reconcile.state.plan import (
@@ -216,8 +216,8 @@ class JobBuilder:
         """What the runtime would gather."""
         return Snapshot(
             job=self.job,
-            pods=tuple(view_pod(pod) for pod in self.pods.values()),
-            service=view_service(self.service) if self.service else None,
+            pods=tuple(pod_from_json(pod) for pod in self.pods.values()),
+            service=service_from_json(self.service) if self.service else None,
             blocked_writes=tuple(self.blocked_writes),
             nodes={name: Node(name, lost=True) for name in self.lost_nodes},
         )

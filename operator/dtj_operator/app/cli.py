@@ -75,8 +75,10 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         signal.signal(number, lambda *_: sys.exit(0))
     _prepare_python()
     from dtj_operator.app.manager import LeadershipLost, Operator  # noqa: PLC0415
-    from dtj_operator.app.preflight import Unprepared  # noqa: PLC0415  (this takes its time; --help should not)
-    from dtj_operator.cache.namespaced_name import SourceEnded  # noqa: PLC0415
+    from dtj_operator.app.preflight import (  # noqa: PLC0415  (this takes its time; --help should not)
+        RestartNeeded,
+        Unprepared,
+    )
     from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
     from dtj_operator.kube.kubeconfig import load_config  # noqa: PLC0415
@@ -101,7 +103,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         return _say(str(problem), FAILED)
     except LeadershipLost:
         return _say(LOST, FAILED)
-    except (LeaseImpossible, SourceEnded, KubeError) as problem:
+    except (LeaseImpossible, RestartNeeded, KubeError) as problem:
         return _say(str(problem), FAILED)
     return 0
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import kopf
 
-from dtj_operator.cache.namespaced_name import SourceEnded
+from dtj_operator.app.preflight import RestartNeeded
 from dtj_operator.kube.resources import JOBS
 from dtj_operator.kube.transport import open_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dtj_operator.cache.indexer import Shelf
+    from dtj_operator.cache.indexer import Indexer
     from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class KopfSource:
         *,
         user_agent: str,
         namespaces: Sequence[str],
-        indexer: Shelf[Any],
+        indexer: Indexer[Any],
         relisted: Callable[[], None],
     ) -> None:
         """`namespaces` empty: the whole cluster.
@@ -61,7 +61,7 @@ class KopfSource:
         """Set when kopf is up; it does not tell when its first list is complete."""
 
     async def run(self) -> None:
-        """Watch until cancelled. Raises SourceEnded."""
+        """Watch until cancelled. Raises RestartNeeded."""
         self._home = asyncio.get_running_loop()
         ended: asyncio.Future[BaseException | None] = self._home.create_future()
         stop = threading.Event()
@@ -73,7 +73,7 @@ class KopfSource:
             stop.set()
             await asyncio.to_thread(thread.join, STOP_SECONDS)
         msg = f"the watch of jobs has ended: {error or 'kopf stopped by itself'}"
-        raise SourceEnded(msg)
+        raise RestartNeeded(msg)
 
     def _thread(self, stop: threading.Event, ended: asyncio.Future[BaseException | None]) -> None:
         error: BaseException | None = None

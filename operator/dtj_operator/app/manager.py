@@ -13,10 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from dtj_operator import operator_version, user_agent
+from dtj_operator.api.constants import LABEL_JOB_NAME
 from dtj_operator.app.http_server import health, metrics, serving
 from dtj_operator.app.preflight import (
     NEEDED,
     POLICY_RIGHTS,
+    RestartNeeded,
     Unprepared,
     check_cluster,
     may_hold_lease,
@@ -24,11 +26,11 @@ from dtj_operator.app.preflight import (
     open_namespaces,
 )
 from dtj_operator.builders.network_policy import build_network_policy
-from dtj_operator.cache.job_cache import JOB_NAME_LABEL, Store
-from dtj_operator.cache.namespaced_name import Key, SourceEnded
-from dtj_operator.cache.node_monitor import NodeWatch, unknown_nodes
+from dtj_operator.cache.job_cache import JobCache
+from dtj_operator.cache.namespaced_name import NamespacedName
+from dtj_operator.cache.node_monitor import NodeMonitor, no_node_health
 from dtj_operator.cache.reflector import Reflector
-from dtj_operator.cache.relist import Resync
+from dtj_operator.cache.relist import Relister
 from dtj_operator.controller.blocked_write_tracker import Ledger
 from dtj_operator.controller.event_recorder import Recorder
 from dtj_operator.controller.leader_election import Elector
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
 
     from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
-    from dtj_operator.cache.job_cache import KnownJob
+    from dtj_operator.cache.job_cache import CachedJob
     from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
@@ -87,11 +89,11 @@ class Operator:
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
         self.queue = Queue(self.metrics)
-        self.store = Store(self._changed)
+        self.cache = JobCache(self._changed)
         self._working = False
         self.ready = asyncio.Event()
         """Set when everything that exists is known."""
-        self._resyncs: tuple[Resync, ...] = ()
+        self._relisters: tuple[Relister, ...] = ()
         self._elector: Elector | None = None
         self._recorder: Recorder | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,7 +101,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Operate until `stop` is set.
 
-        Raises Unprepared, SettingsProblem, LeaseImpossible, LeadershipLost, SourceEnded, KubeError.
+        Raises Unprepared, SettingsProblem, LeaseImpossible, LeadershipLost, RestartNeeded, KubeError.
         """
         async with AsyncExitStack() as stack:
             client = await self._open_client(stack)
@@ -127,7 +129,7 @@ class Operator:
         cluster_wide = not settings.namespaces
         nodes = None
         if cluster_wide and await may_watch_nodes(client, self._rest_config):
-            nodes = NodeWatch(client, self._now, self._suspect)
+            nodes = NodeMonitor(client, self._now, self._node_changed)
         elif cluster_wide:
             logger.warning(
                 "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
@@ -138,22 +140,22 @@ class Operator:
         self._recorder = recorder
         executor = Executor(
             client=writer,
-            store=self.store,
+            cache=self.cache,
             ledger=ledger,
             recorder=recorder,
             now=self._now,
             metrics=self.metrics,
             policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
-        poller = ProgressPoller(store=self.store, now=self._now, news=self._changed) if settings.progress else None
+        poller = ProgressPoller(cache=self.cache, now=self._now, news=self._changed) if settings.progress else None
         reconciler = Reconciler(
-            store=self.store,
+            cache=self.cache,
             ledger=ledger,
             executor=executor,
             queue=self.queue,
             now=self._now,
             metrics=self.metrics,
-            nodes=nodes.facts if nodes else unknown_nodes,
+            nodes=nodes.health if nodes else no_node_health,
             progress=poller.latest if poller else no_progress,
         )
         await self._watch(client, nodes)
@@ -162,14 +164,14 @@ class Operator:
             await elector.leading.wait()
         # Jobs that nobody has looked at yet come first: those that run can wait a second.
         self._working = True
-        for known in sorted((known for _, known in self.store.jobs.all()), key=_taken_up):
-            self.queue.add(Key(known.namespace, known.name))
+        for cached in sorted((cached for _, cached in self.cache.jobs.items()), key=_taken_up):
+            self.queue.add(NamespacedName(cached.namespace, cached.name))
         self._start(recorder.run(), "recorder")
         self._start(reconciler.work(settings.workers), "reconciler")
         if poller is not None:
             self._start(poller.run(), "progress")
         logger.info(
-            "working", extra={"version": operator_version(), "jobs": len(self.store.jobs), "pods": len(self.store.pods)}
+            "working", extra={"version": operator_version(), "jobs": len(self.cache.jobs), "pods": len(self.cache.pods)}
         )
         await asyncio.Event().wait()
 
@@ -184,52 +186,52 @@ class Operator:
             )
         )
 
-    async def _watch(self, client: ApiClient, nodes: NodeWatch | None) -> None:
+    async def _watch(self, client: ApiClient, nodes: NodeMonitor | None) -> None:
         """Start all sources and wait until everything that exists is known."""
         sources: list[Reflector] = []
         for namespace in self._namespaces:
-            sources.append(Reflector(client, PODS, namespace, self.store.pods, labels=JOB_NAME_LABEL))
-            sources.append(Reflector(client, SERVICES, namespace, self.store.services, labels=JOB_NAME_LABEL))
+            sources.append(Reflector(client, PODS, namespace, self.cache.pods, labels=LABEL_JOB_NAME))
+            sources.append(Reflector(client, SERVICES, namespace, self.cache.services, labels=LABEL_JOB_NAME))
         if nodes is not None:
-            sources += nodes.sources
+            sources += nodes.reflectors
             self._start(nodes.run(), "nodes")
         for source in sources:
             self._start(source.run(), "reflector")
-        jobs = Resync(client, JOBS, self._namespaces, self.store.jobs)
-        pods = Resync(client, PODS, self._namespaces, self.store.pods, labels=JOB_NAME_LABEL)
-        self._resyncs = (jobs, pods)
+        jobs = Relister(client, JOBS, self._namespaces, self.cache.jobs)
+        pods = Relister(client, PODS, self._namespaces, self.cache.pods, labels=LABEL_JOB_NAME)
+        self._relisters = (jobs, pods)
         # kopf does not tell when its first list is complete, so the jobs that exist are listed here. It is loaded while
         # the server answers, and lists them once more when everybody else has what they need.
         loading = asyncio.create_task(asyncio.to_thread(import_module, "dtj_operator.app.kopf_app"))
         while True:
             try:
-                await jobs.once()
+                await jobs.relist()
                 break
             except KubeError as error:
                 logger.warning("first list failed", extra={"error": error.message})
                 await asyncio.sleep(1.0)
-        for resync in self._resyncs:
-            self._start(resync.run(), "resync")
+        for relister in self._relisters:
+            self._start(relister.run(), "relister")
         for source in sources:
             await source.synced.wait()
         stream = (await loading).KopfSource(
             self._rest_config,
             user_agent=user_agent(),
             namespaces=[namespace for namespace in self._namespaces if namespace],
-            indexer=self.store.jobs,
-            relisted=jobs.nudge,
+            indexer=self.cache.jobs,
+            relisted=jobs.relist_soon,
         )
         self._start(stream.run(), "jobs")
         self.ready.set()
 
     async def _until_open(self, client: ApiClient, namespace: str | None, needed: Rights) -> None:
-        """Raise SourceEnded when a namespace that was left out can be worked in: watches are begun at the start."""
+        """Raise RestartNeeded when a namespace that was left out can be worked in: watches are begun at the start."""
         while True:
             await asyncio.sleep(LEFT_OUT_SECONDS)
             with suppress(Unprepared, KubeError):
                 await check_cluster(client, self._rest_config, namespace, needed)
                 msg = f"namespace {namespace} can be worked in by now: starting anew with it"
-                raise SourceEnded(msg)
+                raise RestartNeeded(msg)
 
     async def _elect(self, client: ApiClient) -> Elector | None:
         if not self._settings.leader_elect:
@@ -292,7 +294,7 @@ class Operator:
     def _start(self, work: Coroutine[None, None, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(work, name=name))
 
-    def _changed(self, key: Key) -> None:
+    def _changed(self, key: NamespacedName) -> None:
         # What happens before the work begins is looked at when it does.
         if self._working:
             self.queue.add(key)
@@ -301,15 +303,15 @@ class Operator:
         """Of all jobs that are this operator's. A standby knows them too, but its leader counts them."""
         if not self._working:
             return []
-        return [known.phase for _, known in self.store.jobs.all() if known.managed_here]
+        return [cached.phase for _, cached in self.cache.jobs.items() if cached.managed_here]
 
-    def _suspect(self, node: str) -> None:
-        for key in self.store.on_node(node):
+    def _node_changed(self, node: str) -> None:
+        for key in self.cache.jobs_on_node(node):
             self._changed(key)
 
     def _live(self) -> str:
         """What is wrong with this process; empty when nothing is."""
-        if not all(resync.fresh for resync in self._resyncs):
+        if not all(relister.healthy for relister in self._relisters):
             return "no list of jobs and pods has succeeded for a quarter of an hour"
         return ""
 
@@ -317,5 +319,5 @@ class Operator:
         return "" if self.ready.is_set() else "not everything that exists is known yet"
 
 
-def _taken_up(known: KnownJob) -> bool:
-    return bool(known.phase)
+def _taken_up(cached: CachedJob) -> bool:
+    return bool(cached.phase)

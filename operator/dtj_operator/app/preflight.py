@@ -35,6 +35,10 @@ POLICY_RIGHTS: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
 """With a network policy for each job."""
 
 
+class RestartNeeded(Exception):
+    """The process has to be started again; the message says why."""
+
+
 class Unprepared(Exception):
     """The cluster is not ready for the operator; the message is a sentence for its administrator."""
 

@@ -1,1 +1,1 @@
-"""What is known of the cluster, as client-go keeps it: reflectors fill indexers."""
+"""What the operator knows of the cluster, as in client-go's tools/cache: reflectors fill indexers."""

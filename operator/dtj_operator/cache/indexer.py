@@ -1,4 +1,4 @@
-"""All objects of one kind that are known, newest incarnation and version only."""
+"""Indexer: the newest version of every object of one kind, grouped by the job it belongs to."""
 
 from __future__ import annotations
 
@@ -6,131 +6,136 @@ import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from dtj_operator.cache.namespaced_name import Key, version
+from dtj_operator.cache.namespaced_name import NamespacedName, parse_resource_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from collections.abc import Set as AbstractSet
 
-TOMBSTONES = 20_000
-"""UIDs of deleted objects that are remembered, so that a late answer does not bring one back."""
-FOR_EVER = sys.maxsize
+MAX_TOMBSTONES = 20_000
+"""UIDs of deleted objects that are remembered, so that a late response does not bring one back."""
+ANY_VERSION = sys.maxsize
 """Above every resourceVersion."""
 
 T = TypeVar("T")
 
 
-class Held(NamedTuple, Generic[T]):
-    """One object: its identity and the slim view of it."""
+class Entry(NamedTuple, Generic[T]):
+    """One object: its identity, and what is kept of it."""
 
     uid: str
-    version: int
+    resource_version: int
     value: T
 
 
-class Shelf(Generic[T]):
-    """Keeps a view of every object, grouped by the job it belongs to.
+class Indexer(Generic[T]):
+    """The known objects of one kind. Events may come in any order and more than once.
 
-    The server's answers to the operator's own writes are put here as well, at once: whichever
-    resourceVersion is higher wins, so reading never goes back behind writing.
+    The server's responses to the operator's own writes are put here at once. The higher resourceVersion wins, so
+    an object that is read after a write is never older than that write.
     """
 
     def __init__(
         self,
         *,
-        view: Callable[[dict[str, Any]], T],
-        key: Callable[[dict[str, Any]], Key | None],
-        changed: Callable[[Key], None],
-        matters: Callable[[T, T], bool],
+        transform: Callable[[dict[str, Any]], T],
+        key: Callable[[dict[str, Any]], NamespacedName | None],
+        on_change: Callable[[NamespacedName], None],
+        changed: Callable[[T, T], bool],
     ) -> None:
-        """`key` None: not one of ours. `matters(old, new)`: whether a change is worth another look."""
-        self._view = view
+        """`transform` keeps what is needed of an object, `key` names its job: None for objects that are not ours.
+
+        `on_change(key)` is called when an object appears, disappears, or `changed(old, new)` says that it matters.
+        """
+        self._transform = transform
         self._key = key
+        self._on_change = on_change
         self._changed = changed
-        self._matters = matters
-        self._groups: dict[Key, dict[str, Held[T]]] = {}
-        self._gone: OrderedDict[str, int] = OrderedDict()
-        """By UID: what is not newer than this is late news."""
+        self._entries: dict[NamespacedName, dict[str, Entry[T]]] = {}
+        """By job, then by the object's name."""
+        self._deleted: OrderedDict[str, int] = OrderedDict()
+        """By UID, the resourceVersion up to which events of that object are late."""
 
     def __len__(self) -> int:
-        """Objects held."""
-        return sum(map(len, self._groups.values()))
+        """Return the number of objects."""
+        return sum(map(len, self._entries.values()))
 
-    def jobs(self) -> list[Key]:
-        """The jobs that something is known for."""
-        return list(self._groups)
+    def list_keys(self) -> list[NamespacedName]:
+        """Return the jobs that have an object here."""
+        return list(self._entries)
 
-    def values(self, key: Key) -> Iterator[T]:
-        """The objects of one job, in order of their names' first appearance."""
-        return (held.value for held in self._groups.get(key, {}).values())
+    def values(self, key: NamespacedName) -> Iterator[T]:
+        """Yield the objects of one job, in the order in which their names first appeared."""
+        return (entry.value for entry in self._entries.get(key, {}).values())
 
-    def held(self, key: Key, name: str) -> Held[T] | None:
-        """One object by name."""
-        return self._groups.get(key, {}).get(name)
+    def get(self, key: NamespacedName, name: str) -> Entry[T] | None:
+        """Return one object by its job and its name."""
+        return self._entries.get(key, {}).get(name)
 
-    def all(self) -> Iterator[tuple[Key, T]]:
-        """Everything."""
-        for key, group in self._groups.items():
-            for held in group.values():
-                yield key, held.value
+    def items(self) -> Iterator[tuple[NamespacedName, T]]:
+        """Yield all objects, each with its job."""
+        for key, entries in self._entries.items():
+            for entry in entries.values():
+                yield key, entry.value
 
     def upsert(self, raw: dict[str, Any]) -> None:
-        """This object exists, or did at its resourceVersion; the order of calls does not matter."""
+        """Take in an object that exists, or did at its resourceVersion."""
         key = self._key(raw)
         if key is None:
             return
         metadata = raw["metadata"]
         uid = metadata["uid"]
         name = metadata["name"]
-        new = version(metadata["resourceVersion"])
-        if new <= self._gone.get(uid, -1):
+        resource_version = parse_resource_version(metadata["resourceVersion"])
+        if resource_version <= self._deleted.get(uid, -1):
             return
-        group = self._groups.get(key)
-        old = group.get(name) if group else None
-        if old is not None and old.version >= new:
+        entries = self._entries.get(key)
+        old = entries.get(name) if entries else None
+        if old is not None and old.resource_version >= resource_version:
             return
-        held = Held(uid, new, self._view(raw))
-        if group is None:
-            self._groups[key] = {name: held}
+        entry = Entry(uid, resource_version, self._transform(raw))
+        if entries is None:
+            self._entries[key] = {name: entry}
         else:
-            group[name] = held
-        if old is None or old.uid != uid or self._matters(old.value, held.value):
-            self._changed(key)
+            entries[name] = entry
+        if old is None or old.uid != uid or self._changed(old.value, entry.value):
+            self._on_change(key)
 
     def delete(self, raw: dict[str, Any]) -> None:
-        """This incarnation is gone."""
+        """Remove an object that a watch calls deleted."""
         key = self._key(raw)
         metadata = raw["metadata"]
         if key is not None:
-            # Gone, or out of the watch's sight for as long as a label is missing.
-            self.remove(key, metadata["name"], metadata["uid"], at=version(metadata["resourceVersion"]))
+            # Deleted, or invisible to the watch for as long as its label is missing.
+            at = parse_resource_version(metadata["resourceVersion"])
+            self.remove(key, metadata["name"], metadata["uid"], at=at)
 
-    def remove(self, key: Key, name: str, uid: str, *, at: int = FOR_EVER) -> None:
-        """This incarnation is gone; only what is newer than `at` can bring it back."""
-        self._gone[uid] = at
-        if len(self._gone) > TOMBSTONES:
-            self._gone.popitem(last=False)
-        group = self._groups.get(key)
-        held = group.get(name) if group else None
-        if group is None or held is None or held.uid != uid:
+    def remove(self, key: NamespacedName, name: str, uid: str, *, at: int = ANY_VERSION) -> None:
+        """Remove the object with this UID; only a resourceVersion above `at` can bring it back."""
+        self._deleted[uid] = at
+        if len(self._deleted) > MAX_TOMBSTONES:
+            self._deleted.popitem(last=False)
+        entries = self._entries.get(key)
+        entry = entries.get(name) if entries else None
+        if entries is None or entry is None or entry.uid != uid:
             return
-        del group[name]
-        if not group:
-            del self._groups[key]
-        self._changed(key)
+        del entries[name]
+        if not entries:
+            del self._entries[key]
+        self._on_change(key)
 
-    def retain(self, namespace: str | None, uids: AbstractSet[str], resource_version: str) -> None:
-        """A complete list of `namespace` (None: all) at that resourceVersion held exactly `uids`.
+    def remove_missing(self, namespace: str | None, uids: AbstractSet[str], resource_version: str) -> None:
+        """Remove what a complete list of `namespace` (None: all) at that resourceVersion does not contain.
 
-        What is known but not among them has been deleted unseen, unless it is newer than the list.
+        What is missing there has been deleted unseen, unless it is newer than the list.
         """
-        at = version(resource_version)
+        at = parse_resource_version(resource_version)
         missing = [
-            (key, name, held.uid)
-            for key, group in self._groups.items()
+            (key, name, entry.uid)
+            for key, entries in self._entries.items()
             if namespace is None or key.namespace == namespace
-            for name, held in group.items()
-            if held.uid not in uids and held.version <= at
+            for name, entry in entries.items()
+            if entry.uid not in uids and entry.resource_version <= at
         ]
         for key, name, uid in missing:
             self.remove(key, name, uid, at=at)

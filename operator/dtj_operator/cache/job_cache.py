@@ -1,4 +1,4 @@
-"""What is known of the cluster: jobs, their pods and services."""
+"""JobCache: the known jobs, their pods and services; and the live read of one object."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
+from dtj_operator.api.constants import LABEL_JOB_NAME
 from dtj_operator.api.enums import Role
 from dtj_operator.api.job import METADATA, Job, managed_here
-from dtj_operator.cache.indexer import Shelf
-from dtj_operator.cache.namespaced_name import Key
-from dtj_operator.cache.transforms import view_pod, view_service
+from dtj_operator.cache.indexer import Indexer
+from dtj_operator.cache.namespaced_name import NamespacedName
+from dtj_operator.cache.transforms import pod_from_json, service_from_json
 from dtj_operator.kube import serializer
+from dtj_operator.kube.errors import NotFound
+from dtj_operator.kube.resources import JOBS, PODS, SERVICES
 from dtj_operator.reconcile.state.snapshot import Pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dtj_operator.kube.client import ApiClient
+    from dtj_operator.kube.resources import GroupVersionResource
     from dtj_operator.reconcile.state.snapshot import Service
 
-JOB_NAME_LABEL = "dtj.dev/job-name"
-_visible = attrgetter(*(field.name for field in fields(Pod) if field.name != "resource_version"))
+_decision_fields = attrgetter(*(field.name for field in fields(Pod) if field.name != "resource_version"))
 
 
-class KnownJob:
-    """A job as last seen. Its text is kept and read anew for each look: read, it takes ten times the memory."""
+class CachedJob:
+    """A job as last seen, kept as text and parsed for each reconciliation: parsed, it takes ten times the memory."""
 
     __slots__ = (
         "_status",
@@ -53,7 +57,7 @@ class KnownJob:
         self.deleting: bool = bool(metadata.get("deletionTimestamp"))
         self.managed_here: bool = managed_here((raw.get("spec") or {}).get("managedBy") or "")
         self.phase: str = intern(str(status.get("phase") or ""))
-        """Empty when nobody has looked at the job yet."""
+        """Empty when the job has never been reconciled."""
         self.completed: bool = bool(status.get("completionTime"))
         kept = {name: metadata.get(name) for name in METADATA}
         self._text = serializer.dumps({"metadata": kept, "spec": raw.get("spec") or {}})
@@ -62,52 +66,87 @@ class KnownJob:
 
     @property
     def status(self) -> dict[str, Any]:
-        """As on the wire."""
+        """The status as in the API."""
         return serializer.loads(self._status)
 
-    def read(self) -> Job:
-        """The whole of it, as the decisions see it."""
+    def parse(self) -> Job:
+        """Parse the whole job."""
         return Job.parse({**serializer.loads(self._text), "status": self.status})
 
     @property
     def success_role(self) -> Role:
-        """Chief, or worker where there is none."""
+        """The role whose replica 0 decides about success: chief, or worker where there is none."""
         if self._success_role is None:
-            self._success_role = Role.CHIEF if self.read().spec.replicas(Role.CHIEF) else Role.WORKER
+            self._success_role = Role.CHIEF if self.parse().spec.replicas(Role.CHIEF) else Role.WORKER
         return self._success_role
 
 
-class Store:
-    """Every known object, by job. `changed` is called with the key of each job that needs another look."""
+class JobCache:
+    """All known jobs, pods and services. `on_change` is called with the key of each job that must be reconciled."""
 
-    def __init__(self, changed: Callable[[Key], None]) -> None:
-        self.jobs: Shelf[KnownJob] = Shelf(view=KnownJob, key=_own_key, changed=changed, matters=_always)
-        self.pods: Shelf[Pod] = Shelf(view=view_pod, key=_job_key, changed=changed, matters=_pod_differs)
-        self.services: Shelf[Service] = Shelf(view=view_service, key=_job_key, changed=changed, matters=_differs)
+    def __init__(self, on_change: Callable[[NamespacedName], None]) -> None:
+        self.jobs: Indexer[CachedJob] = Indexer(transform=CachedJob, key=_own_key, on_change=on_change, changed=_always)
+        self.pods: Indexer[Pod] = Indexer(
+            transform=pod_from_json, key=_job_key, on_change=on_change, changed=_pod_differs
+        )
+        self.services: Indexer[Service] = Indexer(
+            transform=service_from_json, key=_job_key, on_change=on_change, changed=_differs
+        )
+        self._indexers: dict[GroupVersionResource, Indexer[Any]] = {
+            JOBS: self.jobs,
+            PODS: self.pods,
+            SERVICES: self.services,
+        }
 
-    def job(self, key: Key) -> KnownJob | None:
-        """The job of that name, if there is one."""
-        held = self.jobs.held(key, key.name)
-        return held.value if held else None
+    def indexer(self, resource: GroupVersionResource) -> Indexer[Any]:
+        """Return the indexer of jobs, pods or services."""
+        return self._indexers[resource]
 
-    def service(self, key: Key) -> Service | None:
-        """Whatever we know to have the name of the job's service."""
-        held = self.services.held(key, key.name)
-        return held.value if held else None
+    def job(self, key: NamespacedName) -> CachedJob | None:
+        """Return a job by name."""
+        entry = self.jobs.get(key, key.name)
+        return entry.value if entry else None
 
-    def on_node(self, node: str) -> set[Key]:
-        """The jobs with a pod on that node."""
-        return {key for key, pod in self.pods.all() if pod.node == node}
+    def service(self, key: NamespacedName) -> Service | None:
+        """Return the service that has the name of the job's, whoever owns it."""
+        entry = self.services.get(key, key.name)
+        return entry.value if entry else None
+
+    def jobs_on_node(self, node: str) -> set[NamespacedName]:
+        """Return the jobs with a pod on that node."""
+        return {key for key, pod in self.pods.items() if pod.node == node}
+
+    async def refresh(
+        self, client: ApiClient, resource: GroupVersionResource, key: NamespacedName, name: str, uid: str
+    ) -> dict[str, Any] | None:
+        """Read one object from the API server and return it; the cached one of `uid` goes if another has its name."""
+        indexer = self.indexer(resource)
+        found = await read_live(client, resource, key.namespace, name)
+        if found is None or found["metadata"]["uid"] != uid:
+            indexer.remove(key, name, uid)
+        if found is not None:
+            indexer.upsert(found)
+        return found
 
 
-def _own_key(raw: dict[str, Any]) -> Key:
-    return Key(raw["metadata"]["namespace"], raw["metadata"]["name"])
+async def read_live(
+    client: ApiClient, resource: GroupVersionResource, namespace: str, name: str
+) -> dict[str, Any] | None:
+    """Read one object from the API server; None where there is none."""
+    try:
+        return await client.get(resource, namespace, name)
+    except NotFound:
+        return None
 
 
-def _job_key(raw: dict[str, Any]) -> Key | None:
+def _own_key(raw: dict[str, Any]) -> NamespacedName:
+    return NamespacedName(raw["metadata"]["namespace"], raw["metadata"]["name"])
+
+
+def _job_key(raw: dict[str, Any]) -> NamespacedName | None:
     metadata = raw["metadata"]
-    name = (metadata.get("labels") or {}).get(JOB_NAME_LABEL)
-    return Key(metadata["namespace"], name) if name else None
+    name = (metadata.get("labels") or {}).get(LABEL_JOB_NAME)
+    return NamespacedName(metadata["namespace"], name) if name else None
 
 
 def _always(_old: object, _new: object) -> bool:
@@ -119,5 +158,5 @@ def _differs(old: object, new: object) -> bool:
 
 
 def _pod_differs(old: Pod, new: Pod) -> bool:
-    """Most updates of a pod change nothing that a decision looks at."""
-    return _visible(old) != _visible(new)
+    """Tell whether a pod changed for `decide`; most updates of a pod do not."""
+    return _decision_fields(old) != _decision_fields(new)

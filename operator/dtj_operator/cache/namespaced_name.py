@@ -1,12 +1,12 @@
-"""Which job an object belongs to, and which of two versions of it is the newer one."""
+"""NamespacedName, and resourceVersions as numbers."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 
-class Key(NamedTuple):
-    """Which job."""
+class NamespacedName(NamedTuple):
+    """The namespace and name of a job; in indexers of cluster-scoped objects the namespace is empty."""
 
     namespace: str
     name: str
@@ -16,10 +16,6 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-class SourceEnded(Exception):
-    """A source has ended by itself; the process has to be started again."""
-
-
-def version(raw: str) -> int:
-    """A resourceVersion as a number; Kubernetes 1.35 says that they compare as such. 0 when it is none."""
+def parse_resource_version(raw: str) -> int:
+    """Return a resourceVersion as a number, 0 when it is none. Kubernetes 1.35 says that they compare as numbers."""
     return int(raw) if raw.isdecimal() else 0

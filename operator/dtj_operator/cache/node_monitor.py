@@ -1,13 +1,7 @@
-"""Which nodes have stopped giving signs of life.
+"""NodeMonitor: watches nodes and their leases, and tells of lost ones.
 
-A kubelet renews its Lease every ten seconds, some more often. A node is lost when its Lease has not been renewed for
-as long as the job allows, counted from the last renewal and seen unrenewed for more than one renewal period by our own
-clock, so that neither a restart of the operator nor a skewed clock condemns a living node. A node without a
-Lease is judged by its Ready condition, one whose Node object is gone is lost. When more than half of three or
-more nodes look lost, or there has never been any, the fault is more likely ours, and none is.
-
-What a watch has not told may be the watch's fault: no node is lost before it has been read anew. And where the
-API server could not be reached, the kubelets may not have reached it either: they get one renewal period more.
+`node_health` says when a node is lost. A watch may have missed something, so no node counts as lost before it has been
+read from the API server once more.
 """
 
 from __future__ import annotations
@@ -15,13 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.cache.indexer import Shelf
-from dtj_operator.cache.namespaced_name import Key
+from dtj_operator.cache.indexer import Indexer
+from dtj_operator.cache.namespaced_name import NamespacedName
+from dtj_operator.cache.node_health import (
+    MIN_NODES,
+    is_late,
+    lost_at,
+    missing_lost_at,
+    partial_outage,
+    read_readiness,
+    read_renewal,
+)
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.kube.errors import KubeError, NotFound
 from dtj_operator.kube.resources import LEASES, NODES
@@ -29,115 +31,87 @@ from dtj_operator.reconcile.state.snapshot import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
+    from dtj_operator.cache.node_health import LeaseRenewal, NodeReadiness
     from dtj_operator.kube.client import ApiClient
 
 logger = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
-RENEWAL_SECONDS = 12.0
-"""A little more than the kubelet's renewal period of 10 s."""
-ENOUGH_PERIODS = 3
-"""So many of a node's own periods are seen before they count: the kubelet's are never all short by chance."""
-LOOK_SECONDS = 1.0
-MISSING_SECONDS = 5.0
-"""A pod may name a node before our own watch has told us of it."""
+CHECK_SECONDS = 1.0
 READ_SECONDS = 5.0
-"""How long a node may take to be read anew."""
-ENOUGH_NODES = 3
+"""How long it may take to read a node once more."""
 
-NOTHING: Mapping[str, Node] = MappingProxyType({})
-NodeFacts = tuple["Mapping[str, Node]", "datetime | None"]
-
-
-def unknown_nodes(_names: frozenset[str], _loss_seconds: float) -> NodeFacts:
-    """The facts of an operator that may not read nodes: none."""
-    return NOTHING, None
+NO_NODES: Mapping[str, Node] = MappingProxyType({})
+NodeHealth = tuple["Mapping[str, Node]", "datetime | None"]
+"""Nodes by name, and when one of them may become lost by the passing of time alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Sign:
-    """The last sign of life of one node."""
-
-    renewed_at: datetime
-    seen_at: float
-    """Loop time at which this renewal was first seen."""
-    witnessed: bool
-    """Whether an earlier one had been seen before, so that `seen_at` is when it was made."""
-    periods: int = 0
-    """Times between renewals that were seen from end to end."""
-    longest: float = 0.0
-    """The longest of them, seconds."""
-
-    @property
-    def due_at(self) -> float:
-        """Loop time before which the absence of the next renewal means nothing."""
-        own = 2 * self.longest if self.periods >= ENOUGH_PERIODS else RENEWAL_SECONDS
-        return self.seen_at + min(RENEWAL_SECONDS, own)
+def no_node_health(_names: frozenset[str], _loss_seconds: float) -> NodeHealth:
+    """Return what an operator knows that has no right to read nodes: nothing."""
+    return NO_NODES, None
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A Node object."""
+class NodeMonitor:
+    """Watches nodes and their leases."""
 
-    unready_since: datetime | None
-    """lastTransitionTime of Ready when it is not True."""
-    seen_at: float
-
-
-class NodeWatch:
-    """Watches nodes and their leases, and judges them."""
-
-    def __init__(self, client: ApiClient, now: Callable[[], datetime], suspect: Callable[[str], None]) -> None:
-        """`suspect(node)` is called when a node becomes late, recovers, or vanishes."""
+    def __init__(self, client: ApiClient, now: Callable[[], datetime], on_node_change: Callable[[str], None]) -> None:
+        """`on_node_change(node)` is called when a node becomes late, recovers, or disappears."""
         self._client = client
         self._now = now
-        self._suspect = suspect
-        self._suspects: set[str] = set()
+        self._on_node_change = on_node_change
+        self._late: set[str] = set()
+        """Nodes whose renewal is overdue."""
         self._unread: set[str] = set()
-        """Nodes that have to be read anew before they are judged."""
+        """Nodes that have to be read once more before they can be lost."""
         self._spared: set[str] = set()
-        """Nodes that looked lost when too many did."""
-        self._asked = asyncio.Event()
+        """Nodes that seemed lost during a partial outage."""
+        self._wake = asyncio.Event()
         self._read_at: dict[str, float] = {}
-        """By node, the loop time before it was read last."""
-        self._deaf_at = float("-inf")
+        """By node, the loop time before it was last read."""
+        self._unreachable_at = float("-inf")
         """Loop time at which a node could not be read."""
-        self._missing: dict[str, float] = {}
-        self._met = False
-        """Whether there has been any node: where there never was one, none has been lost."""
-        self._signs: Shelf[_Sign] = Shelf(view=self._sign, key=_key, changed=_ignore, matters=_never)
-        self._nodes: Shelf[_Known] = Shelf(view=self._known, key=_key, changed=self._changed, matters=_differs)
-        self.sources = (
+        self._missing_since: dict[str, float] = {}
+        """By node, the loop time since which its object is missing."""
+        self._any_seen = False
+        """Whether there has ever been a node: otherwise none can have been lost."""
+        self._renewals: Indexer[LeaseRenewal] = Indexer(
+            transform=self._read_renewal, key=_node_key, on_change=_ignore, changed=_never
+        )
+        self._nodes: Indexer[NodeReadiness] = Indexer(
+            transform=self._read_readiness, key=_node_key, on_change=self._node_changed, changed=_differs
+        )
+        self.reflectors = (
             Reflector(client, NODES, None, self._nodes),
-            Reflector(client, LEASES, LEASE_NAMESPACE, self._signs),
+            Reflector(client, LEASES, LEASE_NAMESPACE, self._renewals),
         )
 
     async def run(self) -> None:
-        """Look once a second for nodes that are late, and read those anew that may be lost; until cancelled."""
-        for source in self.sources:
-            await source.synced.wait()
-        number = 0
+        """Look once a second for nodes that are late, and read those again that may be lost; until cancelled."""
+        for reflector in self.reflectors:
+            await reflector.synced.wait()
+        count = 0
         while True:
             names = self._names()
-            late = {name for name in names if self._late(name)}
-            news = late ^ self._suspects
-            if news or len(names) != number:
-                # Some may be too many no more: of those that were spared nothing else would tell.
-                news |= self._spared
+            late = {name for name in names if self._is_late(name)}
+            changed = late ^ self._late
+            if changed or len(names) != count:
+                # The partial outage may be over, and nothing else would tell of the nodes that were spared.
+                changed |= self._spared
                 self._spared.clear()
-            for name in news:
-                self._suspect(name)
-            self._unread |= late - self._suspects
-            self._unread -= self._suspects - late
-            self._suspects, number = late, len(names)
-            self._asked.clear()
-            await self._read()
+            for name in changed:
+                self._on_node_change(name)
+            self._unread |= late - self._late
+            self._unread -= self._late - late
+            self._late, count = late, len(names)
+            self._wake.clear()
+            await self._read_again()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), LOOK_SECONDS)
+                await asyncio.wait_for(self._wake.wait(), CHECK_SECONDS)
 
-    async def _read(self) -> None:
-        """Read nodes and their leases past the watches, as far as the API server can be reached."""
+    async def _read_again(self) -> None:
+        """Read nodes and their leases without the watches, until the API server cannot be reached."""
         loop = asyncio.get_running_loop()
         for name in tuple(self._unread):
             began = loop.time()
@@ -146,122 +120,100 @@ class NodeWatch:
                     with suppress(NotFound):
                         self._nodes.upsert(await self._client.get(NODES, None, name))
                     with suppress(NotFound):
-                        self._signs.upsert(await self._client.get(LEASES, LEASE_NAMESPACE, name))
+                        self._renewals.upsert(await self._client.get(LEASES, LEASE_NAMESPACE, name))
             except (KubeError, TimeoutError) as error:
-                self._deaf_at = loop.time()
-                logger.warning("node not read", extra={"node": name, "error": str(error) or "timed out"})
+                self._unreachable_at = loop.time()
+                logger.warning("reading node failed", extra={"node": name, "error": str(error) or "timed out"})
                 return
             self._unread.discard(name)
             self._read_at[name] = began
-            self._suspect(name)
+            self._on_node_change(name)
 
-    def facts(self, names: frozenset[str], loss_seconds: float) -> NodeFacts:
-        """What is known of these nodes for a job with that patience, and when silence alone may change it."""
-        if not all(source.synced.is_set() for source in self.sources):
-            return NOTHING, None
+    def health(self, names: frozenset[str], loss_seconds: float) -> NodeHealth:
+        """Return these nodes as a job sees them that calls a node lost after `loss_seconds`."""
+        if not all(reflector.synced.is_set() for reflector in self.reflectors):
+            return NO_NODES, None
         loss = timedelta(seconds=loss_seconds)
-        lost_at = {name: self._lost_at(name, loss) for name in names}
+        times = {name: self._lost_at(name, loss) for name in names}
         now = self._now()
-        seem = {name: now - at for name, at in lost_at.items() if at is not None and at <= now}
-        if seem and self._doubtful(loss, now):
-            self._spared |= seem.keys()
-            seem = {}
-        lost = {name for name, since in seem.items() if self._read_within(name, since)}
-        unread = seem.keys() - lost - self._unread
+        candidates = {name: now - at for name, at in times.items() if at is not None and at <= now}
+        if candidates and self._partial_outage(loss, now):
+            self._spared |= candidates.keys()
+            candidates = {}
+        lost = {name for name, since in candidates.items() if self._read_within(name, since)}
+        unread = candidates.keys() - lost - self._unread
         if unread:
             self._unread |= unread
-            self._asked.set()
+            self._wake.set()
         nodes = {name: Node(name=name, lost=name in lost) for name in names}
-        later = [at for name, at in lost_at.items() if at is not None and at > now and name in self._worrying(names)]
+        later = [at for name, at in times.items() if at is not None and at > now and self._may_be_lost(name)]
         return nodes, min(later, default=None)
 
     def _read_within(self, name: str, past: timedelta) -> bool:
         read_at = self._read_at.get(name)
         return read_at is not None and asyncio.get_running_loop().time() - read_at <= past.total_seconds()
 
-    def _worrying(self, names: frozenset[str]) -> set[str]:
-        return {name for name in names if name in self._suspects or self._held(name) is None}
+    def _may_be_lost(self, name: str) -> bool:
+        return name in self._late or self._readiness(name) is None
 
-    def _doubtful(self, loss: timedelta, now: datetime) -> bool:
+    def _partial_outage(self, loss: timedelta, now: datetime) -> bool:
         names = self._names()
-        if len(names) < ENOUGH_NODES:
-            return not self._met
-        late = sum(1 for name in names if (at := self._lost_at(name, loss)) is not None and at <= now)
-        return late * 2 > len(names)
+        if len(names) < MIN_NODES:
+            return not self._any_seen
+        return partial_outage(len(names), sum(1 for name in names if (at := self._lost_at(name, loss)) and at <= now))
 
     def _lost_at(self, name: str, loss: timedelta) -> datetime | None:
-        """When this node counts as lost unless it gives a sign of life before; None: not foreseeable."""
-        now = self._now()
-        node = self._held(name)
-        if node is None:
-            since = self._missing.setdefault(name, asyncio.get_running_loop().time())
-            return now + timedelta(seconds=MISSING_SECONDS - (asyncio.get_running_loop().time() - since))
-        self._missing.pop(name, None)
-        sign = self._sign_of(name)
-        if sign is None:
-            return node.unready_since + loss if node.unready_since is not None else None
-        time = asyncio.get_running_loop().time()
-        renewed_at = now - timedelta(seconds=time - sign.seen_at) if sign.witnessed else sign.renewed_at
-        due_at = max(sign.due_at, self._deaf_at + RENEWAL_SECONDS)
-        return max(renewed_at + loss, now + timedelta(seconds=due_at - time))
+        now, loop_time = self._now(), asyncio.get_running_loop().time()
+        readiness = self._readiness(name)
+        if readiness is None:
+            return missing_lost_at(self._missing_since.setdefault(name, loop_time), now=now, loop_time=loop_time)
+        self._missing_since.pop(name, None)
+        return lost_at(
+            readiness,
+            self._renewal(name),
+            loss,
+            now=now,
+            loop_time=loop_time,
+            unreachable_at=self._unreachable_at,
+        )
 
-    def _late(self, name: str) -> bool:
-        """Whether a sign of life is overdue; never of a node that gives none and is Ready."""
-        sign = self._sign_of(name)
-        if sign is not None:
-            return asyncio.get_running_loop().time() > sign.due_at
-        node = self._held(name)
-        if node is None or node.unready_since is None:
-            return False
-        return self._now() - node.unready_since > timedelta(seconds=RENEWAL_SECONDS)
+    def _is_late(self, name: str) -> bool:
+        loop_time = asyncio.get_running_loop().time()
+        return is_late(self._readiness(name), self._renewal(name), now=self._now(), loop_time=loop_time)
 
     def _names(self) -> list[str]:
-        return [key.name for key in self._nodes.jobs()]
+        return [key.name for key in self._nodes.list_keys()]
 
-    def _held(self, name: str) -> _Known | None:
-        held = self._nodes.held(Key("", name), name)
-        return held.value if held else None
+    def _readiness(self, name: str) -> NodeReadiness | None:
+        entry = self._nodes.get(NamespacedName("", name), name)
+        return entry.value if entry else None
 
-    def _sign_of(self, name: str) -> _Sign | None:
-        held = self._signs.held(Key("", name), name)
-        return held.value if held else None
+    def _renewal(self, name: str) -> LeaseRenewal | None:
+        entry = self._renewals.get(NamespacedName("", name), name)
+        return entry.value if entry else None
 
-    def _sign(self, raw: dict[str, Any]) -> _Sign:
-        renewed = _time((raw.get("spec") or {}).get("renewTime")) or datetime.min.replace(tzinfo=UTC)
-        old = self._sign_of(raw["metadata"]["name"])
-        if old is not None and old.renewed_at == renewed:
-            return old
-        now = asyncio.get_running_loop().time()
-        if old is None or not old.witnessed:
-            return _Sign(renewed, now, witnessed=old is not None)
-        return _Sign(renewed, now, witnessed=True, periods=old.periods + 1, longest=max(old.longest, now - old.seen_at))
+    def _read_renewal(self, raw: dict[str, Any]) -> LeaseRenewal:
+        return read_renewal(raw, self._renewal(raw["metadata"]["name"]), asyncio.get_running_loop().time())
 
-    def _known(self, raw: dict[str, Any]) -> _Known:
-        self._met = True
-        conditions = (raw.get("status") or {}).get("conditions") or ()
-        ready: dict[str, Any] = next((entry for entry in conditions if entry.get("type") == "Ready"), {})
-        since = None if ready.get("status") == "True" else _time(ready.get("lastTransitionTime"))
-        return _Known(since, asyncio.get_running_loop().time())
+    def _read_readiness(self, raw: dict[str, Any]) -> NodeReadiness:
+        self._any_seen = True
+        return read_readiness(raw)
 
-    def _changed(self, key: Key) -> None:
-        self._suspect(key.name)
+    def _node_changed(self, key: NamespacedName) -> None:
+        self._on_node_change(key.name)
 
 
-def _key(raw: dict[str, Any]) -> Key:
-    return Key("", raw["metadata"]["name"])
+def _node_key(raw: dict[str, Any]) -> NamespacedName:
+    return NamespacedName("", raw["metadata"]["name"])
 
 
-def _differs(old: _Known, new: _Known) -> bool:
-    return old != replace(new, seen_at=old.seen_at)
+def _differs(old: NodeReadiness, new: NodeReadiness) -> bool:
+    return old != new
 
 
 def _never(_old: object, _new: object) -> bool:
     return False
 
 
-def _ignore(_key: Key) -> None:
+def _ignore(_key: NamespacedName) -> None:
     pass
-
-
-def _time(text: str | None) -> datetime | None:
-    return datetime.fromisoformat(text) if text else None

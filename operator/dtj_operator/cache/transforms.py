@@ -1,4 +1,4 @@
-"""From the API's JSON to what the decisions need to know of pods and services."""
+"""Slim Pod and Service values from JSON: what `decide` reads of them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = -1
-"""Index and attempt of a pod whose labels are no numbers."""
+"""Index and attempt of a pod whose labels are not numbers."""
 
 
-def view_pod(raw: Mapping[str, Any]) -> Pod:
-    """A pod as the decisions see it. Never raises for an object that the API server keeps.
+def pod_from_json(raw: Mapping[str, Any]) -> Pod:
+    """Return a pod as `decide` reads it. Never raises for an object that the API server stores.
 
-    Thousands of these are kept: words that many pods have in common are kept once.
+    Thousands of these are kept in memory, so strings that many pods share are interned.
     """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
     labels = meta.get("labels") or {}
@@ -59,8 +59,8 @@ def view_pod(raw: Mapping[str, Any]) -> Pod:
     )
 
 
-def view_service(raw: Mapping[str, Any]) -> Service:
-    """A service as the decisions see it."""
+def service_from_json(raw: Mapping[str, Any]) -> Service:
+    """Return a service as `decide` reads it."""
     meta = raw["metadata"]
     return Service(
         name=meta["name"],
@@ -78,10 +78,10 @@ def _controller(references: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _phase(spec: Mapping[str, Any], status: Mapping[str, Any], containers: Iterable[Container]) -> str:
-    """The pod's phase; terminal already when all its containers have ended for good.
+    """Return the pod's phase; terminal as soon as all its containers have terminated and will not be restarted.
 
-    A kubelet first reports that the last container has ended, and only later, in a second update,
-    that the pod does not run any more [seen on kubelet 1.35].
+    A kubelet first reports that the last container has terminated, and only in a later update that the pod does not
+    run any more [seen on kubelet 1.35].
     """
     phase = str(status.get("phase") or "Pending")
     if phase != "Running" or spec.get("restartPolicy") != "Never":
@@ -102,7 +102,7 @@ def _containers(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mappin
 
 
 def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) -> Container:
-    """`own`: what the template says of this container, where it has a restartPolicy of its own."""
+    """Return one container. `own` is its part of the pod template, where it has a restartPolicy of its own."""
     state = raw.get("state") or {}
     waiting = state.get("waiting") or {}
     end, last = _terminated(state.get("terminated")), _terminated((raw.get("lastState") or {}).get("terminated"))
@@ -120,8 +120,8 @@ def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) ->
 
 
 def _restarts(own: Mapping[str, Any], exit_code: int) -> bool:
-    """Whether the kubelet restarts a container that failed for its own restartPolicy, whatever that of its pod is
-    (KEP-5307). It says that the container has ended all the same, until it runs again.
+    """Tell whether the kubelet restarts a failed container for its own restartPolicy, whatever that of its pod is
+    (KEP-5307). Until it runs again, the kubelet reports it as terminated.
     """
     for rule in own.get("restartPolicyRules") or ():
         codes = rule.get("exitCodes") or {}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.kube.errors import Refused
 
 
@@ -33,16 +33,23 @@ class Ledger:
     """The blocked writes of all jobs."""
 
     def __init__(self) -> None:
-        self._blocked_writes: dict[Key, tuple[str, dict[str, BlockedWrite]]] = {}
+        self._blocked_writes: dict[NamespacedName, tuple[str, dict[str, BlockedWrite]]] = {}
         """By job, and only for the job of that UID: the next one of its name inherits nothing."""
 
-    def of(self, key: Key, uid: str) -> tuple[BlockedWrite, ...]:
+    def of(self, key: NamespacedName, uid: str) -> tuple[BlockedWrite, ...]:
         """For the snapshot, in order of their targets' names."""
         job, blocked_writes = self._blocked_writes.get(key, ("", {}))
         return tuple(blocked_writes[target] for target in sorted(blocked_writes)) if job == uid else ()
 
     def note(
-        self, key: Key, uid: str, kind: BlockedReason, target: str, message: str, generation: int, now: datetime
+        self,
+        key: NamespacedName,
+        uid: str,
+        kind: BlockedReason,
+        target: str,
+        message: str,
+        generation: int,
+        now: datetime,
     ) -> bool:
         """A write was refused. Returns whether that is news to people (another kind or another message)."""
         job, blocked_writes = self._blocked_writes.get(key, ("", {}))
@@ -53,7 +60,7 @@ class Ledger:
         blocked_writes[target] = refused(kind, target, message, generation=generation, now=now, before=before)
         return before is None or (before.kind, before.message) != (kind, message)
 
-    def clear(self, key: Key, uid: str, target: str) -> bool:
+    def clear(self, key: NamespacedName, uid: str, target: str) -> bool:
         """That write has succeeded. Returns whether it had been blocked."""
         job, blocked_writes = self._blocked_writes.get(key, ("", {}))
         if job != uid or target not in blocked_writes:
@@ -63,7 +70,7 @@ class Ledger:
             del self._blocked_writes[key]
         return True
 
-    def prune(self, key: Key, uid: str, wanted: Collection[str], now: datetime) -> bool:
+    def prune(self, key: NamespacedName, uid: str, wanted: Collection[str], now: datetime) -> bool:
         """Forget what may be tried by now and is no longer wanted. Returns whether anything was forgotten."""
         blocked_writes = self.of(key, uid)
         over = [
@@ -75,6 +82,6 @@ class Ledger:
             self.clear(key, uid, target)
         return bool(over)
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: NamespacedName) -> None:
         """The job is gone."""
         self._blocked_writes.pop(key, None)

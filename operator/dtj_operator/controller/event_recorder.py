@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from dtj_operator.cache.job_cache import KnownJob
+    from dtj_operator.cache.job_cache import CachedJob
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.reconcile.state.plan import Event
 
@@ -78,15 +78,15 @@ class Recorder:
         except TimeoutError:
             logger.info("events not posted", extra={"count": self._waiting.qsize()})
 
-    def record(self, known: KnownJob, event: Event) -> None:
+    def record(self, cached: CachedJob, event: Event) -> None:
         """Have one event posted on a job."""
         self._last = max(self._last + 1, time.time_ns())
-        name = f"{known.name}.{self._last:x}"
+        name = f"{cached.name}.{self._last:x}"
         since, now = asyncio.get_running_loop().time(), self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self._waiting.put_nowait(_Waiting(since, known.namespace, known.name, known.uid, name, now, event))
+            self._waiting.put_nowait(_Waiting(since, cached.namespace, cached.name, cached.uid, name, now, event))
         except asyncio.QueueFull:
-            logger.info("event dropped", extra={"job": f"{known.namespace}/{known.name}", "reason": event.reason})
+            logger.info("event dropped", extra={"job": f"{cached.namespace}/{cached.name}", "reason": event.reason})
 
     async def _post_all(self) -> None:
         while True:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import Progress
-    from dtj_operator.cache.job_cache import Store
-    from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.cache.job_cache import JobCache
+    from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.controller.blocked_write_tracker import Ledger
     from dtj_operator.controller.metrics import Metrics
     from dtj_operator.controller.plan_executor import Executor
@@ -43,28 +43,28 @@ class Reconciler:
     def __init__(
         self,
         *,
-        store: Store,
+        cache: JobCache,
         ledger: Ledger,
         executor: Executor,
         queue: Queue,
         now: Callable[[], datetime],
         metrics: Metrics,
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
-        progress: Callable[[Key, str], Progress | None],
+        progress: Callable[[NamespacedName, str], Progress | None],
     ) -> None:
-        """`nodes(names, loss_seconds)`: what is known of these nodes, and when that may change by time alone.
+        """`nodes(names, loss_seconds)`: what is cached of these nodes, and when that may change by time alone.
 
         `progress(key, uid)`: the latest answer of that job's success pod.
         """
         self._progress = progress
-        self._store = store
+        self._cache = cache
         self._ledger = ledger
         self._executor = executor
         self._queue = queue
         self._now = now
         self._metrics = metrics
         self._nodes = nodes
-        self._held_since: dict[Key, float] = {}
+        self._held_since: dict[NamespacedName, float] = {}
 
     async def work(self, at_once: int) -> None:
         """Give every key in the queue its turn, `at_once` jobs at a time, until the queue is closed."""
@@ -83,7 +83,7 @@ class Reconciler:
             if passes:
                 await asyncio.wait(passes)
 
-    async def _turn(self, key: Key) -> None:
+    async def _turn(self, key: NamespacedName) -> None:
         loop = asyncio.get_running_loop()
         began = loop.time()
         result = "success"
@@ -91,7 +91,7 @@ class Reconciler:
             if await self._reconcile(key):
                 result = "requeue_after"
         except Stale:
-            # The store holds the newer view by now.
+            # The cache holds the newer view by now.
             result = "requeue"
             self._queue.failed(key)
         except (KubeError, ValueError) as error:
@@ -110,16 +110,16 @@ class Reconciler:
         finally:
             self._metrics.reconciled(result, loop.time() - began)
 
-    async def _reconcile(self, key: Key) -> bool:
+    async def _reconcile(self, key: NamespacedName) -> bool:
         """One pass. Returns whether another look has been ordered."""
-        known = self._store.job(key)
-        if known is None or known.deleting:
+        cached = self._cache.job(key)
+        if cached is None or cached.deleting:
             # Deletion is the garbage collector's business: every child names its owner.
             self._held_since.pop(key, None)
             self._ledger.forget(key)
             self._executor.settled(key)
             return False
-        job = known.read()
+        job = cached.parse()
         if job.managed_here and not job.status_readable:
             # As after a rollback. Left alone by the rules; but silence would look like a job that nobody has seen.
             msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
@@ -136,29 +136,29 @@ class Reconciler:
                 if remaining > 0:
                     self._queue.add_after(key, remaining)
                     return True
-            wrote = await self._executor.write_status(key, known, plan.status.wire())
+            wrote = await self._executor.write_status(key, cached, plan.status.wire())
         elif not plan.actions:
             self._executor.settled(key)
         self._held_since.pop(key, None)
         if plan.actions or plan.events:
             # The service and the pods are built from what has just been persisted.
-            current = self._store.job(key) if wrote else known
-            if current is None or current.uid != known.uid:
+            current = self._cache.job(key) if wrote else cached
+            if current is None or current.uid != cached.uid:
                 return False
-            if await self._executor.act(key, current, current.read() if wrote else job, plan):
+            if await self._executor.act(key, current, current.parse() if wrote else job, plan):
                 self._queue.add(key)
                 ordered = True
         return ordered
 
-    def _decide(self, key: Key, job: Job) -> tuple[Plan, datetime | None]:
+    def _decide(self, key: NamespacedName, job: Job) -> tuple[Plan, datetime | None]:
         now = self._now()
-        pods = tuple(self._store.pods.values(key))
+        pods = tuple(self._cache.pods.values(key))
         names = frozenset(pod.node for pod in pods if pod.node)
         nodes, node_check = self._nodes(names, job.spec.failure_policy.node_loss_seconds)
         snapshot = Snapshot(
             job=job,
             pods=pods,
-            service=self._store.service(key),
+            service=self._cache.service(key),
             blocked_writes=self._ledger.of(key, job.uid),
             nodes=nodes,
             progress=self._progress(key, job.uid),
@@ -171,12 +171,12 @@ class Reconciler:
                 plan = decide(replace(snapshot, blocked_writes=self._ledger.of(key, job.uid)), now)
         return plan, node_check
 
-    def _hold(self, key: Key) -> float:
+    def _hold(self, key: NamespacedName) -> float:
         """Seconds that a status of counts alone still waits."""
         now = asyncio.get_running_loop().time()
         return HOLD_SECONDS - (now - self._held_since.setdefault(key, now))
 
-    def _look_again(self, key: Key, *times: datetime | None) -> bool:
+    def _look_again(self, key: NamespacedName, *times: datetime | None) -> bool:
         """Order a look at the earliest of these times. Returns whether there is one."""
         earliest = min((at for at in times if at is not None), default=None)
         if earliest is None:
@@ -185,7 +185,7 @@ class Reconciler:
         return True
 
 
-def _target(key: Key, action: CreatePod | CreateService) -> str:
+def _target(key: NamespacedName, action: CreatePod | CreateService) -> str:
     if isinstance(action, CreatePod):
         return f"{key.name}-{action.role}-{action.index}"
     return key.name

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.api.status import Progress
-    from dtj_operator.cache.job_cache import KnownJob, Store
-    from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.cache.job_cache import CachedJob, JobCache
+    from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.reconcile.state.snapshot import Pod
 
 LOOK_SECONDS = 1.0
@@ -39,7 +39,7 @@ AT_ONCE = 16
 HTTP_OK = 200
 
 
-def no_progress(_key: Key, _uid: str) -> Progress | None:
+def no_progress(_key: NamespacedName, _uid: str) -> Progress | None:
     """What an operator knows that does not ask."""
     return None
 
@@ -62,17 +62,17 @@ class ProgressPoller:
     def __init__(
         self,
         *,
-        store: Store,
+        cache: JobCache,
         now: Callable[[], datetime],
-        news: Callable[[Key], None],
+        news: Callable[[NamespacedName], None],
     ) -> None:
         """`news` is called when a pod has said something."""
-        self._store = store
+        self._cache = cache
         self._now = now
         self._news = news
-        self._turns: dict[Key, _Turn] = {}
+        self._turns: dict[NamespacedName, _Turn] = {}
 
-    def latest(self, key: Key, uid: str) -> Progress | None:
+    def latest(self, key: NamespacedName, uid: str) -> Progress | None:
         """What the success pod of that incarnation of the job said last."""
         turn = self._turns.get(key)
         return turn.latest if turn is not None and turn.job_uid == uid else None
@@ -83,50 +83,50 @@ class ProgressPoller:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session, asyncio.TaskGroup() as group:
             while True:
-                for key, known, pod in self._due():
+                for key, cached, pod in self._due():
                     await slots.acquire()
-                    task = group.create_task(self._poll(session, key, known, pod))
+                    task = group.create_task(self._poll(session, key, cached, pod))
                     task.add_done_callback(lambda _task: slots.release())
                 await asyncio.sleep(LOOK_SECONDS)
 
-    def _due(self) -> list[tuple[Key, KnownJob, Pod]]:
+    def _due(self) -> list[tuple[NamespacedName, CachedJob, Pod]]:
         now = asyncio.get_running_loop().time()
         due = []
         seen = set()
-        for key in self._store.pods.jobs():
-            known = self._store.job(key)
-            if known is None or known.deleting or known.completed:
+        for key in self._cache.pods.list_keys():
+            cached = self._cache.job(key)
+            if cached is None or cached.deleting or cached.completed:
                 continue
-            pod = self._success_pod(key, known)
+            pod = self._success_pod(key, cached)
             if pod is None:
                 continue
             seen.add(key)
             turn = self._turns.get(key)
             if turn is None or turn.pod_uid != pod.uid:
                 # After a restart of the operator or of the pod; progress written lately keeps its distance.
-                distance = PERIOD_SECONDS if known.status.get("progress") else FIRST_SECONDS
-                self._turns[key] = _Turn(known.uid, pod.uid, now + distance * random.uniform(0.5, 1.0))
+                distance = PERIOD_SECONDS if cached.status.get("progress") else FIRST_SECONDS
+                self._turns[key] = _Turn(cached.uid, pod.uid, now + distance * random.uniform(0.5, 1.0))
             elif now >= turn.at:
-                due.append((key, known, pod))
+                due.append((key, cached, pod))
         for key in self._turns.keys() - seen:
             del self._turns[key]
         return due
 
-    def _success_pod(self, key: Key, known: KnownJob) -> Pod | None:
+    def _success_pod(self, key: NamespacedName, cached: CachedJob) -> Pod | None:
         """The chief, or worker 0 where there is none, if it can be asked."""
-        for pod in self._store.pods.values(key):
-            if pod.role == known.success_role and pod.index == 0 and pod.owner_uid == known.uid:
+        for pod in self._cache.pods.values(key):
+            if pod.role == cached.success_role and pod.index == 0 and pod.owner_uid == cached.uid:
                 asked = pod.ip and not pod.host_network and pod.phase == "Running" and pod.deleted_at is None
                 return pod if asked else None
         return None
 
-    async def _poll(self, session: aiohttp.ClientSession, key: Key, known: KnownJob, pod: Pod) -> None:
+    async def _poll(self, session: aiohttp.ClientSession, key: NamespacedName, cached: CachedJob, pod: Pod) -> None:
         loop = asyncio.get_running_loop()
         turn = self._turns.get(key)
         if turn is None:
             return
         turn.at = loop.time() + PERIOD_SECONDS * random.uniform(1.0, 1.0 + JITTER)
-        said = await self._ask(session, known, pod)
+        said = await self._ask(session, cached, pod)
         progress = None if said is None or said.get("step") is None else read_progress(said, self._now())
         if progress is None:
             turn.failures += 1
@@ -139,7 +139,7 @@ class ProgressPoller:
         turn.latest = progress
         self._news(key)
 
-    async def _ask(self, session: aiohttp.ClientSession, known: KnownJob, pod: Pod) -> dict[str, Any] | None:
+    async def _ask(self, session: aiohttp.ClientSession, cached: CachedJob, pod: Pod) -> dict[str, Any] | None:
         """What the trainer of this job says; None when nobody answers, or somebody else."""
         host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
         try:
@@ -157,4 +157,4 @@ class ProgressPoller:
             said = serializer.loads(text)
         except ValueError:
             return None
-        return said if said.get("uid") == known.uid else None
+        return said if said.get("uid") == cached.uid else None

@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dtj_operator.cache.namespaced_name import Key
+    from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.controller.metrics import Metrics
 
 FIRST_BACKOFF_SECONDS = 0.05
@@ -24,15 +24,15 @@ class Queue:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._line: deque[Key] = deque()
-        self._since: dict[Key, float] = {}
+        self._line: deque[NamespacedName] = deque()
+        self._since: dict[NamespacedName, float] = {}
         """Keys in line, and when they got there (loop time)."""
-        self._busy: set[Key] = set()
-        self._again: set[Key] = set()
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._overdue: set[Key] = set()
+        self._busy: set[NamespacedName] = set()
+        self._again: set[NamespacedName] = set()
+        self._timers: dict[NamespacedName, asyncio.TimerHandle] = {}
+        self._overdue: set[NamespacedName] = set()
         """Keys whose time has come while they were worked on."""
-        self._failures: dict[Key, int] = {}
+        self._failures: dict[NamespacedName, int] = {}
         self._news = asyncio.Event()
         self._closed = False
 
@@ -46,7 +46,7 @@ class Queue:
         """How long the first key in line has been waiting."""
         return asyncio.get_running_loop().time() - self._since[self._line[0]] if self._line else 0.0
 
-    def add(self, key: Key) -> None:
+    def add(self, key: NamespacedName) -> None:
         """Have this key looked at as soon as possible."""
         if key in self._busy:
             self._again.add(key)
@@ -56,7 +56,7 @@ class Queue:
             self._line.append(key)
             self._news.set()
 
-    def add_after(self, key: Key, seconds: float) -> None:
+    def add_after(self, key: NamespacedName, seconds: float) -> None:
         """Have this key looked at then, or earlier if that was asked for before."""
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, seconds)
@@ -67,7 +67,7 @@ class Queue:
             timer.cancel()
         self._timers[key] = loop.call_at(when, self._due, key)
 
-    async def take(self) -> Key:
+    async def take(self) -> NamespacedName:
         """The next key; the caller owns it until `done` or `failed`."""
         while self._closed or not self._line:
             self._news.clear()
@@ -81,13 +81,13 @@ class Queue:
             timer.cancel()
         return key
 
-    def done(self, key: Key) -> None:
+    def done(self, key: NamespacedName) -> None:
         """The pass went well."""
         self._failures.pop(key, None)
         self._overdue.discard(key)
         self._release(key)
 
-    def failed(self, key: Key, after: float | None = None) -> float:
+    def failed(self, key: NamespacedName, after: float | None = None) -> float:
         """The pass went wrong: come back after a growing, jittered delay, at least `after` seconds. Returns it.
 
         A time that was ordered stays ordered: news may wait for the end of the delay, a deadline may not.
@@ -112,13 +112,13 @@ class Queue:
             timer.cancel()
         self._timers.clear()
 
-    def _release(self, key: Key) -> None:
+    def _release(self, key: NamespacedName) -> None:
         self._busy.discard(key)
         if key in self._again:
             self._again.discard(key)
             self.add(key)
 
-    def _due(self, key: Key) -> None:
+    def _due(self, key: NamespacedName) -> None:
         self._timers.pop(key, None)
         if key in self._busy:
             self._overdue.add(key)

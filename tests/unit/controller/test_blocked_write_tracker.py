@@ -4,12 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dtj_operator.cache.namespaced_name import Key
+from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.controller.blocked_write_tracker import Ledger, classify
 from dtj_operator.kube.errors import Refused, error_from_response
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 
-KEY = Key("default", "train")
+KEY = NamespacedName("default", "train")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from dtj_operator.cache.namespaced_name import Key
+from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.controller.metrics import Metrics
 from dtj_operator.controller.workqueue import Queue
 
-A, B = Key("default", "a"), Key("default", "b")
+A, B = NamespacedName("default", "a"), NamespacedName("default", "b")
 
 
 async def nothing_in_line(queue: Queue) -> bool:

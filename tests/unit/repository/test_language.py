@@ -22,9 +22,6 @@ PENDING: dict[str, set[str]] = {
     "operator": {
         "Ledger",
         "Recorder",
-        "Shelf",
-        "Store",
-        "facts",
         "store",
         "tally",
     },
