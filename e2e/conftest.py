@@ -20,8 +20,8 @@ from typing import Any
 import pytest
 
 from e2e import chart
-from e2e.api import Api
 from e2e.cluster import Cluster, ClusterError, providers
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.images import built, named
 from e2e.scenarios.fixtures import Installation, JobNamespace
 
@@ -87,7 +87,7 @@ def installation(run_directory: Path, module_lock: ModuleLock) -> Iterator[Insta
                     stack.enter_context(taken_down(cluster, run_directory))
                 chart.install(cluster, images.operator)
                 (run_directory / "installation").touch()
-        yield Installation(cluster, Api(cluster.kubeconfig), images.trainer)
+        yield Installation(cluster, ApiClient(cluster.kubeconfig), images.trainer)
         module_lock.leave()  # whoever holds it still needs the cluster
 
 

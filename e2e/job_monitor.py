@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from e2e.api import Api, core_path, jobs_path
-from e2e.failure import Failure
+from e2e.cluster.api_client import ApiClient, ApiUnavailable, core_path, jobs_path
 from e2e.trainers import Trainer
 
 POLL_SECONDS = 0.25
@@ -61,7 +60,7 @@ class JobState:
 class JobMonitor:
     """A context manager that polls in the background; `state` and `samples` may be read at any time."""
 
-    def __init__(self, api: Api, namespace: str, job: str) -> None:
+    def __init__(self, api: ApiClient, namespace: str, job: str) -> None:
         self.state = JobState()
         self.samples: list[Sample] = []
         self.poll_seconds = POLL_SECONDS
@@ -109,7 +108,7 @@ class JobMonitor:
         while not self._stop.is_set():
             try:
                 state = self.refresh()
-            except Failure:  # the API server is away for a moment; the caller's own time limit decides
+            except ApiUnavailable:  # the API server is away for a moment; the caller's own time limit decides
                 state = self.state
             self._trainers = {
                 pod["metadata"]["uid"]: self._trainers.get(pod["metadata"]["uid"]) or self._trainer(pod)

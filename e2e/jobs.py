@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from e2e.api import Api, core_path, jobs_path
+from e2e.cluster.api_client import ApiClient, core_path, jobs_path
 from e2e.failure import Failure
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
@@ -79,12 +79,12 @@ def vary(job: dict[str, Any], variation: Variation) -> dict[str, Any]:
 class Job:
     """One DistributedTrainingJob on the API server."""
 
-    api: Api
+    api: ApiClient
     namespace: str
     name: str
 
     @classmethod
-    def create(cls, api: Api, namespace: str, body: dict[str, Any]) -> "Job":
+    def create(cls, api: ApiClient, namespace: str, body: dict[str, Any]) -> "Job":
         api.post(jobs_path(namespace), body, fieldValidation="Strict")
         return cls(api, namespace, body["metadata"]["name"])
 

@@ -9,9 +9,8 @@ import http.client
 import json
 from typing import Any
 
-from e2e.api import Api, Refused, core_path
+from e2e.cluster.api_client import ApiClient, ApiError, ApiUnavailable, core_path
 from e2e.containers import Process, processes, socket_inside
-from e2e.failure import Failure
 
 PORT = 9401
 TIMEOUT_SECONDS = 0.5
@@ -20,7 +19,7 @@ TIMEOUT_SECONDS = 0.5
 class Trainer:
     """One trainer pod, by name and UID."""
 
-    def __init__(self, api: Api, namespace: str, name: str, uid: str) -> None:
+    def __init__(self, api: ApiClient, namespace: str, name: str, uid: str) -> None:
         self.name = name
         self.uid = uid
         self._api = api
@@ -68,6 +67,6 @@ class Trainer:
         return body if response.status == http.client.OK else None
 
     def _by_proxy(self, path: str) -> bytes | None:
-        with contextlib.suppress(Refused, Failure):
+        with contextlib.suppress(ApiError, ApiUnavailable):
             return self._api.text(self._proxy + path).encode()
         return None

@@ -19,8 +19,8 @@ from typing import Any
 from bench.figures import rounded
 from bench.machine import machine
 from e2e import chart
-from e2e.api import Api, Refused, core_path
 from e2e.cluster import binaries, parallel_build, providers
+from e2e.cluster.api_client import ApiClient, ApiError, core_path
 from e2e.job_monitor import JobMonitor
 from e2e.jobs import Variation, manifest, vary
 from e2e.recovery import Recovery
@@ -42,7 +42,7 @@ def start_two_nodes() -> Iterator[Installation]:
     made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)
-        yield Installation(made, Api(made.kubeconfig), images.trainer)
+        yield Installation(made, ApiClient(made.kubeconfig), images.trainer)
     finally:
         made.down()
 
@@ -72,7 +72,7 @@ class BarePods:
         while True:
             try:
                 self._installation.api.post(self._pods, body)
-            except Refused as refused:
+            except ApiError as refused:
                 if refused.code != HTTPStatus.CONFLICT:  # with the old one, which is there still
                     raise
                 time.sleep(0.05)

@@ -22,11 +22,12 @@ from e2e.cluster import (
     scratch_image,
     volumes,
 )
-from e2e.cluster.api import Api, wait_until
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.audit import POLICY
 from e2e.cluster.machine import Machine
 from e2e.cluster.node import NodeHost
 from e2e.cluster.pki import Authority, Pair
+from e2e.cluster.wait import wait_until
 
 MOST_NODES = 20
 LOST_AFTER_SECONDS = 16
@@ -128,7 +129,7 @@ def start_controllers(control: Machine, found: dict[str, Path], made: Keys) -> N
     control.start("coredns", found["coredns"], "-conf", corefile)
 
 
-def grant(api: Api) -> None:
+def grant(api: ApiClient) -> None:
     """Rights that Kubernetes does not give by itself, and the storage class."""
     group = "/apis/rbac.authorization.k8s.io/v1"
     rules = [

@@ -20,11 +20,12 @@ from functools import cached_property
 from pathlib import Path
 
 from e2e.cluster import binaries, component_commands, kubeconfig, kwok, machine
-from e2e.cluster.api import Api, wait_until
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.audit import POLICY, AuditLog
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
 from e2e.cluster.pki import Authority
+from e2e.cluster.wait import wait_until
 
 DOCUMENTATION_ADDRESS = "192.0.2.1"
 """Advertised, but never used (RFC 5737): the server refuses to advertise loopback."""
@@ -48,9 +49,9 @@ class ControlPlane:
     authority: Authority
 
     @cached_property
-    def api(self) -> Api:
+    def api(self) -> ApiClient:
         """Return a client with administrator's rights."""
-        return Api(self.kubeconfig)
+        return ApiClient(self.kubeconfig)
 
     def user(self, name: str, *, group: str = "") -> Path:
         """Write a kubeconfig for a user of that name, who has only the rights that RBAC grants."""
@@ -185,7 +186,7 @@ def _control_plane(host: Machine, programs: dict[str, Path], whole: bool, flags:
     return running
 
 
-def wait_ready(api: Api, host: Machine) -> None:
+def wait_ready(api: ApiClient, host: Machine) -> None:
     """Wait until the API server is ready; ClusterError with its last log line where it ended."""
 
     def ready() -> bool:

@@ -32,13 +32,14 @@ from e2e.cluster import (
     unpacked_images,
     volumes,
 )
-from e2e.cluster.api import Api, wait_until
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
 from e2e.cluster.node import NodeHost
 from e2e.cluster.progress import phase, print_line
 from e2e.cluster.record import Record
+from e2e.cluster.wait import wait_until
 
 GIB_STATE = 2.0
 """Room for logs, etcd and the writable layers of containers."""
@@ -87,9 +88,9 @@ class EmbeddedCluster:
         return AuditLog(self.directory / "control" / "audit.log")
 
     @cached_property
-    def api(self) -> Api:
+    def api(self) -> ApiClient:
         """Return a client with administrator's rights."""
-        return Api(self.kubeconfig)
+        return ApiClient(self.kubeconfig)
 
     @property
     def control(self) -> Machine:
@@ -379,7 +380,7 @@ def _unmount_below(home: Path) -> None:
         subprocess.run(["umount", "-l", place], check=False, capture_output=True)
 
 
-def bind(api: Api, volume: dict[str, object], claim: dict[str, dict[str, str]]) -> None:
+def bind(api: ApiClient, volume: dict[str, object], claim: dict[str, dict[str, str]]) -> None:
     """Make namespace, volume and claim, and wait until the claim is bound."""
     namespace, name = claim["metadata"]["namespace"], claim["metadata"]["name"]
     api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})

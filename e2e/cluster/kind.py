@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from e2e.cluster import control_plane, embedded, images_on_nodes, paths, volumes
-from e2e.cluster.api import Api
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.audit import AuditLog
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.progress import phase, print_line
@@ -79,7 +79,7 @@ class KindCluster:
         place = self.directory / "volumes" / folder
         place.mkdir(parents=True, exist_ok=True)
         place.chmod(volumes.MODE)
-        api = Api(self.kubeconfig)
+        api = ApiClient(self.kubeconfig)
         api.create("/apis/storage.k8s.io/v1/storageclasses", volumes.storage_class())
         volume = volumes.volume(namespace, name, Path(SHARED) / folder)
         embedded.bind(api, volume, volumes.claim(namespace, name, bound_to=volume["metadata"]["name"]))

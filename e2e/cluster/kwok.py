@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from e2e.cluster import binaries, component_commands
-from e2e.cluster.api import Api, wait_until
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.machine import Machine, last_log_line
+from e2e.cluster.wait import wait_until
 
 ANNOTATION = "kwok.x-k8s.io/node"
 ROOM = {"cpu": "1k", "memory": "4Ti", "pods": "10k"}
@@ -28,7 +29,7 @@ def node(name: str) -> dict[str, Any]:
     }
 
 
-def start(host: Machine, programs: dict[str, Path], api: Api, config: Path, count: int) -> list[str]:
+def start(host: Machine, programs: dict[str, Path], api: ApiClient, config: Path, count: int) -> list[str]:
     """Start scheduler and kwok on `host`, and `count` nodes; returns their names once all are Ready."""
     scheduling = component_commands.scheduler(programs["kube-scheduler"], config)
     host.start("kube-scheduler", *scheduling, "--secure-port=0")

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.api import wait_until
 from e2e.cluster.interface import ClusterError
+from e2e.cluster.wait import wait_until
 
 INIT = str(Path(__file__).with_name("init.py"))
 START_LIMIT = 20.0

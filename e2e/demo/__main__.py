@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from e2e.api import Api, Refused
 from e2e.cluster import Cluster, ClusterError, binaries, parallel_build, providers
+from e2e.cluster.api_client import ApiClient
 from e2e.cluster.images import Images, named
 from e2e.cluster.progress import console as progress_console
 from e2e.demo import demo_steps
@@ -72,7 +72,7 @@ def main(arguments: list[str] | None = None) -> int:
             demo.run()
         finally:
             demo.close()
-    except (Failure, ClusterError, Refused) as problem:
+    except (Failure, ClusterError) as problem:
         progress_console.print(f"[red]The demo failed:[/red] {problem}", highlight=False, soft_wrap=True)
         return 1
     except KeyboardInterrupt:
@@ -102,7 +102,7 @@ class Demo:
         nodes = max(2, chosen.workers)
         cluster = self._cluster = providers.up(chosen.provider, CLUSTER, nodes=nodes, images=images.archives)
         self._cluster_seconds = time.monotonic() - bringing_up
-        api = Api(cluster.kubeconfig)
+        api = ApiClient(cluster.kubeconfig)
         prepare = demo_steps.prepare_existing_cluster if chosen.provider == "existing" else demo_steps.prepare
         prepare(cluster, api, images.operator)
         variation = Variation(images.trainer, workers=chosen.workers, epochs=chosen.epochs)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from e2e import chart
-from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import Cluster
+from e2e.cluster.api_client import ApiClient, core_path, jobs_path
 from e2e.cluster.progress import phase, print_line
 from e2e.demo import loss_plot
 from e2e.demo.progress_view import ProgressView
@@ -45,7 +45,7 @@ class DemoResult:
     recovered: Recovery | None = None
 
 
-def prepare(cluster: Cluster, api: Api, operator: str) -> None:
+def prepare(cluster: Cluster, api: ApiClient, operator: str) -> None:
     """Install the operator from the image `operator`, and create an empty claim for the checkpoints."""
     with phase("operator, by helm"):
         chart.install(cluster, operator)
@@ -53,7 +53,7 @@ def prepare(cluster: Cluster, api: Api, operator: str) -> None:
         reset_namespace(cluster, api)
 
 
-def prepare_existing_cluster(cluster: Cluster, api: Api, operator: str) -> None:
+def prepare_existing_cluster(cluster: Cluster, api: ApiClient, operator: str) -> None:
     """Prepare a cluster that was not started here: an operator that is installed already is used as it is.
 
     Raises Failure, before anything is changed, where an object of the demo's names was not created by a demo.
@@ -71,7 +71,7 @@ def prepare_existing_cluster(cluster: Cluster, api: Api, operator: str) -> None:
         reset_namespace(cluster, api)
 
 
-def check_ownership(api: Api) -> None:
+def check_ownership(api: ApiClient) -> None:
     """Raise Failure where an object that the demo would delete was not created by a demo."""
     for what, path in (
         (f"namespace {NAMESPACE}", f"/api/v1/namespaces/{NAMESPACE}"),
@@ -99,7 +99,7 @@ def check_release(release: dict[str, Any]) -> None:
         raise Failure(f"{which} works in {', '.join(watched)} alone, not in {NAMESPACE}: choose another cluster.")
 
 
-def reset_namespace(cluster: Cluster, api: Api) -> None:
+def reset_namespace(cluster: Cluster, api: ApiClient) -> None:
     """Delete what an earlier demo left in the namespace, and create an empty claim."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": LABELS}}
     api.apply(f"/api/v1/namespaces/{NAMESPACE}", space)
@@ -120,7 +120,7 @@ def reset_namespace(cluster: Cluster, api: Api) -> None:
     api.patch(claim, {"metadata": {"labels": LABELS}})
 
 
-def start(api: Api, variation: Variation) -> Job:
+def start(api: ApiClient, variation: Variation) -> Job:
     job = vary(manifest(), variation)
     job["metadata"]["labels"] = LABELS
     return Job.create(api, NAMESPACE, job)

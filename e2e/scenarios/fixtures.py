@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from e2e import chart
-from e2e.api import Api, core_path
 from e2e.cluster import Cluster
+from e2e.cluster.api_client import ApiClient, core_path
 from e2e.failure import Failure
 from e2e.job_monitor import FAST_POLL_SECONDS, POLL_SECONDS, JobMonitor
 from e2e.jobs import Job, Variation, manifest, vary
@@ -28,7 +28,7 @@ class Installation:
     """A cluster with the operator installed: its API, and the trainer image's name on the nodes."""
 
     cluster: Cluster
-    api: Api
+    api: ApiClient
     trainer_image: str
 
     def operator_pods(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from e2e.api import Refused, jobs_path
+from e2e.cluster.api_client import ApiError, jobs_path
 from e2e.jobs import manifest
 from e2e.scenarios.fixtures import Installation, Record
 
@@ -55,7 +55,7 @@ WORDS: dict[Change, tuple[str, ...]] = {
 def test_bad_manifest_is_refused(installation: Installation, change: Change, record_property: Record) -> None:
     job = manifest()
     change(job)
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(ApiError) as refusal:
         installation.api.post(jobs_path("default"), job, fieldValidation="Strict", dryRun="All")
     record_property("message", refusal.value.message)
     assert refusal.value.code in {400, 422}

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from e2e.api import core_path, jobs_path
+from e2e.cluster.api_client import core_path, jobs_path
 from e2e.jobs import termination
 from e2e.scenarios.fixtures import JobNamespace, Record, wait_for_step, wait_until
 

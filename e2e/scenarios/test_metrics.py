@@ -7,7 +7,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from e2e import chart
-from e2e.api import core_path
+from e2e.cluster.api_client import core_path
 from e2e.scenarios.fixtures import JobNamespace, kill, time_recovery, wait_for_checkpoint, wait_for_step
 
 pytestmark = pytest.mark.e2e

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from e2e import chart
-from e2e.api import core_path
+from e2e.cluster.api_client import core_path
 from e2e.scenarios.fixtures import Installation, JobNamespace, wait_for_step
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone]

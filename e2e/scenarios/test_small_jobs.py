@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from e2e.api import jobs_path
+from e2e.cluster.api_client import jobs_path
 from e2e.job_monitor import FAST_POLL_SECONDS
 from e2e.jobs import Job
 from e2e.scenarios.fixtures import WAIT, JobNamespace, Record, wait_until

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from e2e.api import core_path
 from e2e.cluster import NodeFaults
+from e2e.cluster.api_client import core_path
 from e2e.jobs import Job, manifest, shrink
 from e2e.kill import kill_training
 from e2e.scenarios.fixtures import JobNamespace, wait_until

@@ -13,10 +13,10 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from e2e.cluster import machine, network
-from e2e.cluster.api import wait_until
 from e2e.cluster.control_plane import free_port
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.machine import Machine
+from e2e.cluster.wait import wait_until
 from e2e.stores import hadoop
 from e2e.stores.hadoop import Hadoop
 

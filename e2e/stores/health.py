@@ -5,8 +5,8 @@ from __future__ import annotations
 import urllib.request
 
 from e2e.cluster import machine
-from e2e.cluster.api import wait_until
 from e2e.cluster.machine import Machine
+from e2e.cluster.wait import wait_until
 
 READY_LIMIT = 30.0
 

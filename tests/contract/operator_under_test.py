@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from e2e.cluster.api import Api, wait_until
+from e2e.cluster.api_client import ApiClient
+from e2e.cluster.wait import wait_until
 from tests.support.chart import OPERATOR_NAMESPACE
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Jobs:
 
     def __init__(self, control_plane: ControlPlane, namespace: str) -> None:
         self.namespace = control_plane.namespace(namespace)
-        self.api: Api = control_plane.api
+        self.api: ApiClient = control_plane.api
         self._core = f"/api/v1/namespaces/{namespace}"
         self._jobs = f"/apis/dtj.dev/v1alpha1/namespaces/{namespace}/distributedtrainingjobs"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.cluster.api import Api, ApiError
+from e2e.cluster.api_client import ApiClient, ApiError
 from e2e.cluster.control_plane import ControlPlane, start_control_plane
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(1800)]
@@ -22,7 +22,7 @@ def test_it_serves_kubernetes_1_35(control_plane: ControlPlane):
 
 
 def test_a_service_account_has_no_rights_until_it_is_given_some(control_plane: ControlPlane):
-    account = Api(control_plane.service_account("rights", "reader"))
+    account = ApiClient(control_plane.service_account("rights", "reader"))
     with pytest.raises(ApiError, match="cannot list resource") as refused:
         account.get("/api/v1/namespaces/rights/pods")
     assert refused.value.code == 403
@@ -33,7 +33,7 @@ def test_a_service_account_has_no_rights_until_it_is_given_some(control_plane: C
 
 def test_a_token_is_required(control_plane: ControlPlane):
     with pytest.raises(ApiError) as refused:
-        Api(_without_credentials(control_plane)).get("/api/v1/nodes")
+        ApiClient(_without_credentials(control_plane)).get("/api/v1/nodes")
     assert refused.value.code == 401
 
 

@@ -16,8 +16,9 @@ import yaml
 
 from dtj_operator.api.cel_rules import IMMUTABLE_RULES, RULES_BY_PATH
 from dtj_operator.api.crd import crd
-from e2e.cluster.api import Api, ApiError, wait_until
+from e2e.cluster.api_client import ApiClient, ApiError
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.wait import wait_until
 from tests.support.apiserver import ApiServer
 from tests.support.apiserver.thread import in_a_thread
 
@@ -29,14 +30,14 @@ names = (f"job-{number}" for number in itertools.count())
 
 
 @pytest.fixture(scope="module")
-def api_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def api_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiClient]:
     """Return the API server of the tests, which has our CRD."""
     with in_a_thread(ApiServer(namespaces=[NAMESPACE])) as server:
-        yield Api(server.kubeconfig(tmp_path_factory.mktemp("api") / "kubeconfig"))
+        yield ApiClient(server.kubeconfig(tmp_path_factory.mktemp("api") / "kubeconfig"))
 
 
 @pytest.fixture(scope="module")
-def real_api(control_plane: ControlPlane) -> Api:
+def real_api(control_plane: ControlPlane) -> ApiClient:
     """Install our CRD in the real API server."""
     server = control_plane.api
     control_plane.namespace(NAMESPACE)
@@ -53,9 +54,9 @@ def real_api(control_plane: ControlPlane) -> Api:
 
 
 @pytest.fixture(scope="module", params=["in_process", pytest.param("real", marks=pytest.mark.contract)])
-def api(request: pytest.FixtureRequest) -> Api:
+def api(request: pytest.FixtureRequest) -> ApiClient:
     """Return each of the two."""
-    found: Api = request.getfixturevalue("api_in_process" if request.param == "in_process" else "real_api")
+    found: ApiClient = request.getfixturevalue("api_in_process" if request.param == "in_process" else "real_api")
     return found
 
 
@@ -77,7 +78,7 @@ def manifest(name: str = "", /, **spec: Any) -> dict[str, Any]:
     }
 
 
-def create(api: Api, job: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
+def create(api: ApiClient, job: dict[str, Any], *, strict: bool = False) -> dict[str, Any]:
     return api.create(JOBS + ("?fieldValidation=Strict" if strict else ""), job)
 
 
@@ -221,13 +222,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLES.glob("*.yaml")), ids=lambda file: file.stem)
-def test_an_example_is_accepted_to_the_last_field(api: Api, file: Path) -> None:
+def test_an_example_is_accepted_to_the_last_field(api: ApiClient, file: Path) -> None:
     created = api.create(JOBS + "?fieldValidation=Strict&dryRun=All", yaml.safe_load(file.read_text()))
     assert created["spec"]["replicaSpecs"]
 
 
 @pytest.mark.parametrize(("job", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_a_bad_manifest_is_refused_with_a_sentence(api: Api, job: dict[str, Any], words: str):
+def test_a_bad_manifest_is_refused_with_a_sentence(api: ApiClient, job: dict[str, Any], words: str):
     with pytest.raises(ApiError) as refused:
         create(api, job)
     assert words in str(refused.value), str(refused.value)
@@ -276,11 +277,11 @@ ACCEPTED = {
 
 
 @pytest.mark.parametrize("job", ACCEPTED.values(), ids=ACCEPTED.keys())
-def test_a_good_manifest_is_accepted(api: Api, job: dict[str, Any]):
+def test_a_good_manifest_is_accepted(api: ApiClient, job: dict[str, Any]):
     assert create(api, job, strict=True)["metadata"]["uid"]
 
 
-def test_the_server_fills_in_the_defaults(api: Api):
+def test_the_server_fills_in_the_defaults(api: ApiClient):
     spec = create(api, manifest())["spec"]
     assert spec["strategy"] == {
         "type": "Auto",
@@ -297,7 +298,7 @@ def test_the_server_fills_in_the_defaults(api: Api):
     assert spec["managedBy"] == ""
 
 
-def test_every_field_of_a_template_is_kept_also_those_newer_than_this_operator(api: Api):
+def test_every_field_of_a_template_is_kept_also_those_newer_than_this_operator(api: ApiClient):
     job = manifest()
     template = job["spec"]["replicaSpecs"]["worker"]["template"]
     template["metadata"] = {"labels": {"a": "b"}, "annotations": {"c": "d"}}
@@ -307,7 +308,7 @@ def test_every_field_of_a_template_is_kept_also_those_newer_than_this_operator(a
     assert kept == template
 
 
-def test_an_unknown_field_is_refused_under_strict_validation(api: Api):
+def test_an_unknown_field_is_refused_under_strict_validation(api: ApiClient):
     with pytest.raises(ApiError, match="unknown field"):
         create(api, manifest(tensorBoard={}), strict=True)
 
@@ -363,7 +364,7 @@ REFUSED_WHILE_STARTED: dict[str, Change] = {
 }
 
 
-def started(api: Api, **spec: Any) -> str:
+def started(api: ApiClient, **spec: Any) -> str:
     """Create a job with a startTime; returns its path."""
     job = manifest(**{"activeDeadlineSeconds": 100, **spec})
     template = job["spec"]["replicaSpecs"]["worker"]["template"]
@@ -376,23 +377,23 @@ def started(api: Api, **spec: Any) -> str:
 
 
 @pytest.mark.parametrize("change", ALLOWED_WHILE_STARTED.values(), ids=ALLOWED_WHILE_STARTED.keys())
-def test_what_may_change_while_the_job_runs(api: Api, change: Change):
+def test_what_may_change_while_the_job_runs(api: ApiClient, change: Change):
     api.patch(started(api), {"spec": change})
 
 
 @pytest.mark.parametrize("change", REFUSED_WHILE_STARTED.values(), ids=REFUSED_WHILE_STARTED.keys())
-def test_what_may_not_change_while_the_job_runs(api: Api, change: Change):
+def test_what_may_not_change_while_the_job_runs(api: ApiClient, change: Change):
     with pytest.raises(ApiError, match="while the job runs: suspend the job first"):
         api.patch(started(api), {"spec": change})
 
 
-def test_a_change_of_several_fields_is_refused_with_the_sentences_of_all(api: Api):
+def test_a_change_of_several_fields_is_refused_with_the_sentences_of_all(api: ApiClient):
     change = {"strategy": {"type": "OneDevice"}, "suspend": True, "checkpoint": {"keep": 9}}
     said = sentences(lambda: api.patch(started(api), {"spec": change}))
     assert {sentence.split()[0] for sentence in said} == {"strategy", "checkpoint"}
 
 
-def test_a_status_sent_beside_a_change_does_not_let_it_through(api: Api):
+def test_a_status_sent_beside_a_change_does_not_let_it_through(api: ApiClient):
     path = started(api)
     api.patch(f"{path}/status", {"status": {"message": "one"}})
     with pytest.raises(ApiError, match="strategy cannot be changed while the job runs"):
@@ -400,14 +401,14 @@ def test_a_status_sent_beside_a_change_does_not_let_it_through(api: Api):
 
 
 @pytest.mark.parametrize("change", REFUSED_WHILE_STARTED.values(), ids=REFUSED_WHILE_STARTED.keys())
-def test_everything_but_managed_by_may_change_in_the_update_that_resumes(api: Api, change: Change):
+def test_everything_but_managed_by_may_change_in_the_update_that_resumes(api: ApiClient, change: Change):
     path = started(api)
     api.patch(path, {"spec": {"suspend": True}})
     api.patch(f"{path}/status", {"status": {"startTime": None}})
     api.patch(path, {"spec": {**copy.deepcopy(change), "suspend": False}})
 
 
-def test_one_undeclared_key_of_a_template_for_another_is_what_no_rule_can_see(api: Api):
+def test_one_undeclared_key_of_a_template_for_another_is_what_no_rule_can_see(api: ApiClient):
     # The operator sees it: test_a_change_that_the_server_cannot_see_is_reported_and_not_acted_upon.
     keys = {"fieldOfToday": None, "fieldOfTomorrow": 1}
     api.patch(started(api), {"spec": {"replicaSpecs": {"worker": {"template": {"metadata": keys}}}}})
@@ -416,14 +417,16 @@ def test_one_undeclared_key_of_a_template_for_another_is_what_no_rule_can_see(ap
 @pytest.mark.contract
 @pytest.mark.parametrize("job", [job for job, _ in REFUSED.values()], ids=REFUSED.keys())
 def test_both_servers_refuse_a_manifest_with_the_same_sentences(
-    real_api: Api, api_in_process: Api, job: dict[str, Any]
+    real_api: ApiClient, api_in_process: ApiClient, job: dict[str, Any]
 ):
     assert sentences(lambda: create(real_api, job)) == sentences(lambda: create(api_in_process, job))
 
 
 @pytest.mark.contract
 @pytest.mark.parametrize("change", REFUSED_WHILE_STARTED.values(), ids=REFUSED_WHILE_STARTED.keys())
-def test_both_servers_refuse_a_change_with_the_same_sentences(real_api: Api, api_in_process: Api, change: Change):
+def test_both_servers_refuse_a_change_with_the_same_sentences(
+    real_api: ApiClient, api_in_process: ApiClient, change: Change
+):
     patch = {"spec": change}
     in_process, real = started(api_in_process), started(real_api)
     assert sentences(lambda: api_in_process.patch(in_process, patch)) == sentences(lambda: real_api.patch(real, patch))
@@ -437,29 +440,30 @@ def sentences(attempt: Callable[[], object]) -> set[str]:
     return {rule.message for rule in rules if rule.message in str(refused.value)}
 
 
-def test_managed_by_never_changes(api: Api):
+def test_managed_by_never_changes(api: ApiClient):
     path = f"{JOBS}/{create(api, manifest(suspend=True))['metadata']['name']}"
     with pytest.raises(ApiError, match="managedBy cannot be changed"):
         api.patch(path, {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}})
 
 
-def test_a_role_cannot_be_removed_while_the_job_runs(api: Api):
+def test_a_role_cannot_be_removed_while_the_job_runs(api: ApiClient):
     path = started(api, replicaSpecs={"worker": role(), "evaluator": role()})
     with pytest.raises(ApiError, match=r"Of replicaSpecs only worker\.replicas"):
         api.patch(path, {"spec": {"replicaSpecs": {"evaluator": None}}})
 
 
-def test_the_scale_subresource_reads_and_writes_the_workers(api: Api):
-    path = started(api)
-    api.patch(f"{path}/status", {"status": {"selector": "a=b", "replicaStatuses": {"worker": {"created": 1}}}})
-    scale = api.get(f"{path}/scale")
+@pytest.mark.contract
+def test_the_scale_subresource_reads_and_writes_the_workers(real_api: ApiClient):
+    path = started(real_api)
+    real_api.patch(f"{path}/status", {"status": {"selector": "a=b", "replicaStatuses": {"worker": {"created": 1}}}})
+    scale = real_api.get(f"{path}/scale")
     assert scale["spec"]["replicas"] == 1
     assert scale["status"] == {"replicas": 1, "selector": "a=b"}
-    api.patch(f"{path}/scale", {"spec": {"replicas": 4}})
-    assert api.get(path)["spec"]["replicaSpecs"]["worker"]["replicas"] == 4
+    real_api.patch(f"{path}/scale", {"spec": {"replicas": 4}})
+    assert real_api.get(path)["spec"]["replicaSpecs"]["worker"]["replicas"] == 4
 
 
-def test_the_status_that_the_operator_writes_is_kept_whole(api: Api):
+def test_the_status_that_the_operator_writes_is_kept_whole(api: ApiClient):
     from tests.support.job_builder import failed, job, ready
 
     world = job(worker=3, ps=1, chief=1, evaluator=1).running()
@@ -471,7 +475,7 @@ def test_the_status_that_the_operator_writes_is_kept_whole(api: Api):
 
 
 @pytest.mark.contract
-def test_every_field_is_explained(control_plane: ControlPlane, real_api: Api):
+def test_every_field_is_explained(control_plane: ControlPlane, real_api: ApiClient):
     real_api.get("/openapi/v3")
     explained = control_plane.kubectl("explain", "dtj.spec.failurePolicy.backoff")
     assert "Seconds before the first charged restart" in explained

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from e2e import chart
-from e2e.api import Api, core_path, jobs_path
 from e2e.cluster import binaries, volumes
+from e2e.cluster.api_client import ApiClient, core_path, jobs_path
 from e2e.cluster.control_plane import start_control_plane
 from e2e.cluster.existing import ExistingCluster
 from e2e.demo import demo_steps
@@ -34,8 +34,8 @@ def cluster() -> Iterator[ExistingCluster]:
 
 
 @pytest.fixture
-def api(cluster: ExistingCluster) -> Api:
-    return Api(cluster.kubeconfig)
+def api(cluster: ExistingCluster) -> ApiClient:
+    return ApiClient(cluster.kubeconfig)
 
 
 def helm(cluster: ExistingCluster, *words: str) -> str:
@@ -56,7 +56,7 @@ def in_namespace(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_what_a_demo_makes_has_its_label_and_the_next_one_makes_it_again(
-    cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch
+    cluster: ExistingCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ):
     claim = in_namespace("demo", monkeypatch)
     demo_steps.prepare_existing_cluster(cluster, api, IMAGE)
@@ -70,7 +70,7 @@ def test_what_a_demo_makes_has_its_label_and_the_next_one_makes_it_again(
 
 
 def test_an_operator_that_is_there_is_used_as_it_is(
-    cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cluster: ExistingCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     in_namespace("beside", monkeypatch)
     before = helm(cluster, "get", "all", chart.RELEASE)
@@ -80,7 +80,7 @@ def test_an_operator_that_is_there_is_used_as_it_is(
 
 
 def test_an_operator_that_does_not_work_in_the_demos_namespace_is_named(
-    cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch
+    cluster: ExistingCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ):
     in_namespace("unwatched", monkeypatch)
     monkeypatch.setattr(chart, "NAMESPACE", "dtj-second")
@@ -98,7 +98,7 @@ def test_an_operator_whose_installation_failed_is_named():
 
 @pytest.mark.parametrize("kind", ["namespace", "claim", "job"])
 def test_what_no_demo_made_is_refused_before_anything_is_changed(
-    kind: str, cluster: ExistingCluster, api: Api, monkeypatch: pytest.MonkeyPatch
+    kind: str, cluster: ExistingCluster, api: ApiClient, monkeypatch: pytest.MonkeyPatch
 ):
     space = f"theirs-{kind}"
     claim = in_namespace(space, monkeypatch)

@@ -13,7 +13,7 @@ import pytest
 
 from dtj_operator.api.job import Job
 from dtj_operator.builders.pod import build_pod
-from e2e.cluster.api import Api, ApiError
+from e2e.cluster.api_client import ApiClient, ApiError
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import OPERATOR_NAMESPACE, USER, operator_rights
 
@@ -55,7 +55,7 @@ def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finaliz
 ):
     jobs = Jobs(strict_control_plane, "blocking")
     jobs.create("train", suspend=True)
-    poor = Api(strict_control_plane.service_account("blocking", "poor"))
+    poor = ApiClient(strict_control_plane.service_account("blocking", "poor"))
     strict_control_plane.kubectl("create", "role", "poor", "-n", "blocking", "--verb=create", "--resource=pods")
     strict_control_plane.kubectl(
         "create", "rolebinding", "poor", "-n", "blocking", "--role=poor", "--serviceaccount=blocking:poor"
@@ -63,7 +63,7 @@ def test_pods_that_block_the_deletion_of_their_job_need_the_right_to_its_finaliz
     pod = build_pod(Job.parse(jobs.get("train")), "worker", 0, 0)
     with pytest.raises(ApiError, match="cannot set blockOwnerDeletion"):
         poor.create("/api/v1/namespaces/blocking/pods", pod)
-    Api(account).create("/api/v1/namespaces/blocking/pods", pod)
+    ApiClient(account).create("/api/v1/namespaces/blocking/pods", pod)
 
 
 @contextmanager
