@@ -93,9 +93,9 @@ class Job:
         return pods > 1 and not self.spec.checkpoint.directory
 
     @property
-    def managed_here(self) -> bool:
-        """Whether `spec.managedBy` leaves this job to this operator."""
-        return managed_here(self.spec.managed_by)
+    def managed_by_external_controller(self) -> bool:
+        """Whether `spec.managedBy` leaves this job to another controller."""
+        return not managed_here(self.spec.managed_by)
 
 
 def managed_here(manager: str) -> bool:

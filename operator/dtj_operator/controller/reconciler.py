@@ -120,7 +120,7 @@ class Reconciler:
             self._executor.settled(key)
             return False
         job = cached.parse()
-        if job.managed_here and not job.status_readable:
+        if not job.managed_by_external_controller and not job.status_readable:
             # As after a rollback. Left alone by the rules; but silence would look like a job that nobody has seen.
             msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
             raise ValueError(msg)

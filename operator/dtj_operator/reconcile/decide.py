@@ -25,13 +25,11 @@ from dtj_operator.reconcile.policies.validation import validate
 from dtj_operator.reconcile.state.plan import Plan, Verdict
 from dtj_operator.reconcile.state.scope import ReconcileScope
 from dtj_operator.reconcile.status_builder import build_status, status_write
-from dtj_operator.reconcile.status_summary import summarize_status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from dtj_operator.api.job import Job
     from dtj_operator.reconcile.state.snapshot import Snapshot
 
     Policy = Callable[[ReconcileScope], Verdict | None]
@@ -63,20 +61,13 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     `now` has a time zone. Never raises for a job that the API server has accepted. A plan whose
     status is the job's own (the same object) and that has no actions means: nothing to do.
     """
-    if managed_elsewhere(snapshot.job):
+    job = snapshot.job
+    if job.managed_by_external_controller or job.deleted_at is not None or not job.status_readable:
         return Plan.nothing()
     scope = ReconcileScope(snapshot, now)
     for policy in POLICIES:
         if policy(scope) is Verdict.SETTLED:
             break
     clean_up(scope)
-    summarize_status(scope)
     status = build_status(scope)
-    return scope.plan.build(status, status_write(status, scope.before))
-
-
-def managed_elsewhere(job: Job) -> bool:
-    """No pods, no status, no events: somebody else manages the job, it is being deleted (the
-    garbage collector follows the owner references), or its status cannot be understood.
-    """
-    return not job.managed_here or job.deleted_at is not None or not job.status_readable
+    return scope.plan.build(status, status_write(status, job.status))

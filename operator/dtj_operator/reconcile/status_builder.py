@@ -1,7 +1,4 @@
-"""The way out of a pass: from the scope to the plan.
-
-A status that equals the job's own is returned as that very object, so that nobody compares it again.
-"""
+"""The status to persist, made of the parts of the scope, and how urgent its write is."""
 
 from __future__ import annotations
 
@@ -11,70 +8,74 @@ from dtj_operator.api.persisted_state import PersistedState
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.reconcile.state.plan import StatusWrite
-from dtj_operator.reconcile.state.replicas import write_indexes, write_records
+from dtj_operator.reconcile.state.replicas import write_container_restarts, write_records
+from dtj_operator.reconcile.status_summary import summarize_status
 
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
+    from dtj_operator.reconcile.state.replicas import Replicas
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
 def build_status(scope: ReconcileScope) -> JobStatus:
     """Return the status to persist: the job's own status object where nothing has changed."""
     status = _status_of(scope)
-    return scope.before if status == scope.before else status
+    return scope.job.status if status == scope.job.status else status
 
 
 def status_write(status: JobStatus, before: JobStatus) -> StatusWrite:
-    """Return how long the write of a status may wait: what changes nothing but counts may wait for company."""
+    """Return when a status has to be written: what changes nothing but counts, words and progress may wait."""
     return StatusWrite.DELAYED if status is before or _hard(status) == _hard(before) else StatusWrite.NOW
 
 
 def _status_of(scope: ReconcileScope) -> JobStatus:
-    slots = scope.before.persisted_state.replicas
-    if scope.records != scope.records_before:
-        slots = write_records(scope.records)
-    completed: dict[Role, list[int]] = {}
-    for replica in sorted(scope.completed):
-        completed.setdefault(replica.role, []).append(replica.index)
-    container_restarts: dict[Role, dict[int, int]] = {}
-    for replica, count in sorted(scope.container_restarts.items()):
-        container_restarts.setdefault(replica.role, {})[replica.index] = count
-    incident = scope.incident
-    if incident is not None:
-        incident = incident.model_copy(update={"failed": write_indexes(scope.failed)})
-    persisted = PersistedState.model_construct(
-        replicas=slots,
-        incident=incident,
-        container_restarts=container_restarts,
-        evaluators=tuple(scope.evaluators[i] for i in sorted(scope.evaluators)),
-        first_pod_time=scope.first_pod_time,
-        first_running_time=scope.first_running_time,
-        started=scope.started,
-    )
+    replicas, recovery, lifecycle, summary = scope.replicas, scope.recovery, scope.lifecycle, summarize_status(scope)
     return JobStatus.model_construct(
         observed_generation=scope.job.generation,
-        phase=scope.phase,
-        message=scope.message,
-        workers=scope.workers,
+        phase=summary.phase,
+        message=summary.message,
+        workers=summary.workers,
         conditions=scope.conditions.in_order(),
-        strategy=scope.strategy,
-        spec_hash=scope.spec_hash,
-        start_time=scope.start_time,
-        completion_time=scope.completion_time,
-        replica_statuses=scope.replica_statuses,
-        attempt=scope.attempt,
-        restarts=scope.restarts,
-        backoff=scope.backoff,
-        last_incident=scope.last_incident,
-        completed={role: tuple(indexes) for role, indexes in completed.items()},
+        strategy=lifecycle.strategy,
+        spec_hash=lifecycle.spec_hash,
+        start_time=lifecycle.start_time,
+        completion_time=lifecycle.completion_time,
+        replica_statuses=summary.replica_statuses,
+        attempt=replicas.attempt,
+        restarts=recovery.restarts,
+        backoff=recovery.backoff,
+        last_incident=recovery.last_incident,
+        completed=_completed(replicas),
         selector=worker_selector(scope.job),
         progress=scope.progress,
-        persisted_state=persisted,
+        persisted_state=_persisted(scope),
     )
+
+
+def _persisted(scope: ReconcileScope) -> PersistedState:
+    """What the operator remembers. Records that have not changed are written back as they were read."""
+    replicas, before = scope.replicas, scope.job.status.persisted_state
+    changed = replicas.changed
+    return PersistedState.model_construct(
+        replicas=write_records(replicas.records) if changed else before.replicas,
+        incident=scope.recovery.persisted_incident(),
+        container_restarts=write_container_restarts(replicas.records) if changed else before.container_restarts,
+        evaluators=tuple(replicas.evaluator_restarts[index] for index in sorted(replicas.evaluator_restarts)),
+        first_pod_time=scope.lifecycle.first_pod_time,
+        first_running_time=scope.lifecycle.first_running_time,
+        started=scope.lifecycle.started,
+    )
+
+
+def _completed(replicas: Replicas) -> dict[Role, tuple[int, ...]]:
+    indexes: dict[Role, list[int]] = {}
+    for replica in sorted(replicas.completed):
+        indexes.setdefault(replica.role, []).append(replica.index)
+    return {role: tuple(found) for role, found in indexes.items()}
 
 
 def _hard(status: JobStatus) -> tuple[object, ...]:
-    """The part of a status whose change cannot wait: all but counts, words and progress."""
+    """The part of a status whose change cannot wait. A new field of the status belongs here unless it may wait."""
     persisted = status.persisted_state
     return (
         status.observed_generation,

@@ -1,43 +1,57 @@
-"""What people read first: counts, phase and message."""
+"""What people read first in a status: counts, phase and message. Nobody decides them; they follow from the parts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import ConditionType, Phase, Reason, Role
 from dtj_operator.api.status import ReplicaStatus
-from dtj_operator.reconcile.failures.termination import ended
+from dtj_operator.reconcile.failures.termination import find_termination
 from dtj_operator.reconcile.state.conditions import ALL_READY
-from dtj_operator.reconcile.state.replicas import success_replica
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Replica
+    from collections.abc import Mapping
+
+    from dtj_operator.reconcile.state.job_pods import JobPods
+    from dtj_operator.reconcile.state.replicas import Replica, Replicas
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
-def summarize_status(scope: ReconcileScope) -> None:
-    """Derive everything that nobody decides."""
+class StatusSummary(NamedTuple):
+    """The fields of a status that sum it up."""
+
+    phase: Phase
+    message: str
+    workers: str
+    replica_statuses: dict[Role, ReplicaStatus]
+
+
+def summarize_status(scope: ReconcileScope) -> StatusSummary:
+    """Return the fields of a status that follow from all others. Of a job with an unreadable spec most stay."""
     if scope.job.problem:
-        return
-    _count(scope)
-    scope.phase = _phase(scope)
-    scope.message = _message(scope)
+        before, invalid = scope.job.status, scope.conditions.get(ConditionType.INVALID)
+        message = invalid.message if invalid else before.message
+        return StatusSummary(before.phase, message, before.workers, before.replica_statuses)
+    counts = _replica_statuses(scope)
+    working = [counts[role] for role in (Role.CHIEF, Role.WORKER) if role in counts]
+    workers = f"{sum(one.ready for one in working)}/{sum(one.desired for one in working)}"
+    return StatusSummary(_phase(scope), _message(scope), workers, counts)
 
 
-def _count(scope: ReconcileScope) -> None:
-    statuses: dict[Role, ReplicaStatus] = {}
-    ready_workers = wanted_workers = 0
+def _replica_statuses(scope: ReconcileScope) -> dict[Role, ReplicaStatus]:
     pods: dict[Role, list[int]] = {}
-    for replica, pod in scope.pods.items():
+    for replica, pod in scope.pods.owned.items():
         counts = pods.setdefault(replica.role, [0, 0, 0])
         counts[0] += 1
         if pod.deleted_at is not None:
             continue
         counts[1] += pod.ready
-        counts[2] += _failed(scope, replica)
+        counts[2] += _failed(replica, scope.pods, scope.replicas)
     done: dict[Role, int] = {}
-    for replica in scope.completed:
+    for replica in scope.replicas.completed:
         done[replica.role] = done.get(replica.role, 0) + 1
+    restarts: Mapping[Role, int] = scope.recovery.restarts_by_role
+    statuses: dict[Role, ReplicaStatus] = {}
     for role, spec in scope.spec.replica_specs.items():
         created, ready, failed = pods.get(role, (0, 0, 0))
         statuses[role] = ReplicaStatus.model_construct(
@@ -46,58 +60,54 @@ def _count(scope: ReconcileScope) -> None:
             ready=ready,
             succeeded=done.get(role, 0),
             failed=failed,
-            restarts=scope.role_restarts.get(role, 0),
+            restarts=restarts.get(role, 0),
         )
-        if role in {Role.CHIEF, Role.WORKER}:
-            ready_workers += ready
-            wanted_workers += spec.replicas
-    scope.replica_statuses = statuses
-    scope.workers = f"{ready_workers}/{wanted_workers}"
+    return statuses
 
 
-def _failed(scope: ReconcileScope, replica: Replica) -> bool:
-    pod = scope.pods[replica]
-    if replica in scope.completed:
+def _failed(replica: Replica, pods: JobPods, replicas: Replicas) -> bool:
+    if replica in replicas.completed:
         return False
-    end = ended(pod, scope.main(replica))
+    pod = pods.owned[replica]
+    end = find_termination(pod, pods.main_container(replica))
     return pod.phase == "Failed" or (end is not None and end.exit_code != 0)
 
 
 def _phase(scope: ReconcileScope) -> Phase:
-    if scope.conditions.is_true(ConditionType.SUCCEEDED):
-        return Phase.SUCCEEDED
-    if scope.conditions.is_true(ConditionType.FAILED):
-        return Phase.FAILED
-    if scope.conditions.is_true(ConditionType.SUSPENDED):
-        return Phase.SUSPENDED
-    if scope.conditions.is_true(ConditionType.RUNNING):
-        return Phase.RUNNING
-    if (scope.conditions.is_true(ConditionType.RESTARTING) or scope.started) and success_replica(scope) is not None:
+    conditions = scope.conditions
+    for kind, phase in (
+        (ConditionType.SUCCEEDED, Phase.SUCCEEDED),
+        (ConditionType.FAILED, Phase.FAILED),
+        (ConditionType.SUSPENDED, Phase.SUSPENDED),
+        (ConditionType.RUNNING, Phase.RUNNING),
+    ):
+        if conditions.is_true(kind):
+            return phase
+    was_running = conditions.is_true(ConditionType.RESTARTING) or scope.lifecycle.started
+    if was_running and scope.replicas.success_replica is not None:
         return Phase.RESTARTING
-    taken_up = any(pod.node or pod.phase != "Pending" for pod in scope.pods.values())
-    return Phase.STARTING if taken_up else Phase.PENDING
+    scheduled = any(pod.node or pod.phase != "Pending" for pod in scope.pods.owned.values())
+    return Phase.STARTING if scheduled else Phase.PENDING
 
 
 def _message(scope: ReconcileScope) -> str:
-    told = _sentence(scope)
+    sentence = _sentence(scope)
     if scope.job.without_checkpoints and not scope.conditions.finished:
-        return f"{told} Without spec.checkpoint.directory a restart begins at step 0."
-    return told
+        return f"{sentence} Without spec.checkpoint.directory a restart begins at step 0."
+    return sentence
 
 
 def _sentence(scope: ReconcileScope) -> str:
-    for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED):
-        condition = scope.conditions.get(kind)
+    conditions = scope.conditions
+    for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED, ConditionType.INVALID):
+        condition = conditions.get(kind)
         if condition and condition.holds:
             return condition.message
-    invalid = scope.conditions.get(ConditionType.INVALID)
-    if invalid and invalid.holds:
-        return invalid.message
-    restarting = scope.conditions.get(ConditionType.RESTARTING)
-    due = scope.backoff.next_attempt_time
+    restarting = conditions.get(ConditionType.RESTARTING)
+    due = scope.recovery.backoff.next_attempt_time
     if restarting and restarting.holds and due is not None:
         return f"{restarting.message}; restarts at {due:%H:%M:%S} UTC."
-    running = scope.conditions.get(ConditionType.RUNNING)
+    running = conditions.get(ConditionType.RUNNING)
     if running is None:
         return ""
     if running.message == ALL_READY and restarting and restarting.reason == Reason.RECOVERED:

@@ -23,7 +23,6 @@ PENDING: dict[str, set[str]] = {
         "Ledger",
         "Recorder",
         "store",
-        "tally",
     },
     "tests": {
         "Life",

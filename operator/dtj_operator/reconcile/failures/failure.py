@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import RestartPolicy
+from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.trainer_contract import (
     ExitClass,
 )
-from dtj_operator.reconcile.failures.termination import ended
+from dtj_operator.reconcile.failures.termination import find_termination
+from dtj_operator.reconcile.state.snapshot import TERMINAL
 from dtj_operator.reconcile.state.trainer_messages import parse_termination_message, whole, writable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import ReconcileScope
+    from dtj_operator.reconcile.state.job_pods import JobPods
+    from dtj_operator.reconcile.state.replicas import Replica, Replicas
     from dtj_operator.reconcile.state.snapshot import Pod, Terminated
 
 CLASSES = frozenset(ExitClass)
@@ -91,6 +93,11 @@ class Failure:
         )
 
     @property
+    def disrupted(self) -> bool:
+        """Whether a disruption or the loss of the node is known, which may come later than the failure itself."""
+        return bool(self.disruption or self.node_lost)
+
+    @property
     def words(self) -> str:
         """What the pod said last, short enough for people."""
         text = str(parse_termination_message(self.message).get("message") or "") or self.message
@@ -103,8 +110,12 @@ def rejected(pod_reason: str) -> bool:
     return pod_reason in REJECTION_REASONS or pod_reason.startswith(OUT_OF_RESOURCE)
 
 
-def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
-    """The facts of a pod that has failed or is being taken away."""
+VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
+"""A pod that had been observed and is no more."""
+
+
+def failure_of(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
+    """Return the facts of a pod that has failed or is being taken away."""
     message = end.message if end else pod.message
     told = parse_termination_message(message)
     word = str(told.get("class"))
@@ -125,21 +136,27 @@ def describe(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
     )
 
 
-VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
-"""A pod that had been seen and is no more."""
-
-
-def find_failure(scope: ReconcileScope, replica: Replica) -> Failure | None:
-    """What has gone wrong with the pod that the replica should have; None if nothing has."""
-    if replica not in scope.pods:
-        return VANISHED if scope.records[replica].observed else None
-    pod = scope.current(replica)
+def find_failure(replica: Replica, pods: JobPods, replicas: Replicas) -> Failure | None:
+    """Return what has gone wrong with the pod that the replica should have; None if nothing has."""
+    if replica not in pods.owned:
+        return VANISHED if replicas.records[replica].observed else None
+    pod = pods.current(replica)
     if pod is None:
         return None
-    lost = scope.node_lost(pod)
-    always = scope.restart_policy(replica) is RestartPolicy.ALWAYS
-    end = ended(pod, scope.main(replica)) if not always or pod.phase == "Failed" else None
-    over = end is not None or pod.phase in {"Failed", "Succeeded"}
+    lost = pods.node_lost(pod)
+    restarts_itself = replicas.restart_policy(replica) is RestartPolicy.ALWAYS and pod.phase != "Failed"
+    end = None if restarts_itself else find_termination(pod, pods.main_container(replica))
+    over = end is not None or pod.phase in TERMINAL
     if over or lost or pod.deleted_at is not None:
-        return describe(pod, end, node_lost=lost)
+        return failure_of(pod, end, node_lost=lost)
     return None
+
+
+def find_failures(pods: JobPods, replicas: Replicas) -> Iterator[tuple[Replica, Failure]]:
+    """Yield the failed replicas that training needs. Evaluators fail apart from the job; completed replicas cannot."""
+    for replica in list(replicas.records):
+        if replica.role is Role.EVALUATOR or replica in replicas.completed:
+            continue
+        failure = find_failure(replica, pods, replicas)
+        if failure is not None:
+            yield replica, failure

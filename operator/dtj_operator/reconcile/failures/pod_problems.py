@@ -14,9 +14,9 @@ from dtj_operator.api.enums import Reason, Role
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
-    from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import ReconcileScope
-    from dtj_operator.reconcile.state.snapshot import Pod
+    from dtj_operator.reconcile.state.job_pods import JobPods
+    from dtj_operator.reconcile.state.replicas import Replica, Replicas
+    from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
 
 PULL_FAILURES = frozenset(
@@ -30,6 +30,7 @@ PULL_FAILURES = frozenset(
         "SignatureValidationFailed",
     }
 )
+NOT_OURS = "exists and is not this job's; delete it, or use another job name"
 CONFIG_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
@@ -48,54 +49,55 @@ class PodProblem:
         return f"{self.subject}: {self.words}"
 
 
-def find_pod_problem(scope: ReconcileScope) -> PodProblem | None:
-    """The first thing in the way of those who train, and of the service."""
-    aside = {scope.pod_name(replica) for replica in scope.records if replica.role is Role.EVALUATOR}
-    return _first(
-        scope,
-        [blocked for blocked in scope.snapshot.blocked_writes if blocked.target not in aside],
-        [replica for replica in scope.records if replica.role is not Role.EVALUATOR],
+def find_pod_problem(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> PodProblem | None:
+    """Return the first thing in the way of those who train, and of the service."""
+    evaluators = {replicas.pod_name(replica) for replica in replicas.records if replica.role is Role.EVALUATOR}
+    blocked = [write for write in snapshot.blocked_writes if write.target not in evaluators]
+    training = [replica for replica in replicas.records if replica.role is not Role.EVALUATOR]
+    return _first(blocked, training, snapshot, pods, replicas)
+
+
+def find_side_problem(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> PodProblem | None:
+    """Return the first thing in the way of the service or of an evaluator, where all those who train are up."""
+    evaluators = [replica for replica in replicas.records if replica.role is Role.EVALUATOR]
+    names = {snapshot.job.name, *map(replicas.pod_name, evaluators)}
+    blocked = [write for write in snapshot.blocked_writes if write.target in names]
+    return _first(blocked, evaluators, snapshot, pods, replicas)
+
+
+def _first(
+    blocked: list[BlockedWrite], wanted: list[Replica], snapshot: Snapshot, pods: JobPods, replicas: Replicas
+) -> PodProblem | None:
+    if blocked:
+        write = blocked[0]
+        return PodProblem(Reason(write.kind.value), write.target, write.message)
+    missing = [replica for replica in wanted if replica not in replicas.completed]
+    return (
+        _service_name_taken(snapshot)
+        or _pod_name_taken([replicas.pod_name(replica) for replica in missing] if pods.foreign else [], pods)
+        or _not_started(missing, pods)
     )
 
 
-def find_side_problem(scope: ReconcileScope) -> PodProblem | None:
-    """The first thing in the way of the service or of an evaluator, where all those who train are up."""
-    slots = [replica for replica in scope.records if replica.role is Role.EVALUATOR]
-    names = {scope.name, *map(scope.pod_name, slots)}
-    return _first(scope, [blocked for blocked in scope.snapshot.blocked_writes if blocked.target in names], slots)
+def _service_name_taken(snapshot: Snapshot) -> PodProblem | None:
+    service = snapshot.service
+    if service is None or service.owner_uid == snapshot.job.uid:
+        return None
+    return PodProblem(Reason.NAME_TAKEN, f"service {service.name}", NOT_OURS)
 
 
-def _first(scope: ReconcileScope, blocked_writes: list[BlockedWrite], slots: list[Replica]) -> PodProblem | None:
-    for blocked in blocked_writes:
-        return PodProblem(Reason(blocked.kind.value), blocked.target, blocked.message)
-    wanted = [replica for replica in slots if replica not in scope.completed]
-    return _name_taken(scope, wanted) or _stuck(scope, wanted)
-
-
-def _name_taken(scope: ReconcileScope, slots: list[Replica]) -> PodProblem | None:
-    service = scope.snapshot.service
-    if service is not None and service.owner_uid != scope.job.uid:
-        return PodProblem(
-            Reason.NAME_TAKEN,
-            f"service {service.name}",
-            "exists and is not this job's; delete it, or use another job name",
-        )
-    for replica in slots:
-        pod = scope.foreign.get(scope.pod_name(replica)) if scope.foreign else None
-        if pod is None:
-            continue
-        words = (
-            "is still terminating; it belongs to an earlier job of this name"
-            if pod.deleted_at
-            else "exists and is not this job's; delete it, or use another job name"
-        )
-        return PodProblem(Reason.NAME_TAKEN, f"pod {pod.name}", words)
+def _pod_name_taken(names: list[str], pods: JobPods) -> PodProblem | None:
+    for name in names:
+        pod = pods.foreign.get(name)
+        if pod is not None:
+            words = "is still terminating; it belongs to an earlier job of this name" if pod.deleted_at else NOT_OURS
+            return PodProblem(Reason.NAME_TAKEN, f"pod {name}", words)
     return None
 
 
-def _stuck(scope: ReconcileScope, slots: list[Replica]) -> PodProblem | None:
-    for replica in slots:
-        pod = scope.current(replica)
+def _not_started(replicas: list[Replica], pods: JobPods) -> PodProblem | None:
+    for replica in replicas:
+        pod = pods.current(replica)
         if pod is not None and not pod.ready and pod.phase in {"Pending", "Running"}:
             found = _waiting(pod)
             if found:

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dtj_operator.api.failure_policy_spec import Backoff
+    from dtj_operator.api.persisted_state import RootCause
+    from dtj_operator.reconcile.state.recovery import FreeRestarts
 
 
-def delay(initial_seconds: int, max_seconds: int, consecutive: int) -> timedelta:
-    """initial, 2 x initial, 4 x initial … up to the maximum."""
-    doubled = initial_seconds << min(consecutive, 32)
-    return timedelta(seconds=min(doubled, max_seconds))
+def exponential_delay(backoff: Backoff, consecutive: int) -> timedelta:
+    """Return initial, 2 x initial, 4 x initial … up to the maximum."""
+    doubled = backoff.initial_seconds << min(consecutive, 32)
+    return timedelta(seconds=min(doubled, backoff.max_seconds))
+
+
+def free_delay(backoff: Backoff, root: RootCause, row: FreeRestarts) -> timedelta:
+    """Return the delay of a restart that lets no other wait: none for the first disruption in a row."""
+    at_once = root.evidence and not row.free
+    return timedelta() if at_once else timedelta(seconds=backoff.initial_seconds)
+
+
+def end_delay(backoff: Backoff, root: RootCause) -> timedelta:
+    """Return how long a job waits before it fails, as a likelier root cause may still be reported."""
+    certain = root.evidence and root.rank
+    return timedelta() if certain else timedelta(seconds=backoff.initial_seconds)

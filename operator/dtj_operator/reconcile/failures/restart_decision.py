@@ -1,25 +1,28 @@
-"""What an incident costs and leads to, judged once, from its root cause.
+"""What an incident costs and leads to, decided once, from its root cause: charged or free, restart or fail.
 
-Order of authority: failure rules, then restartPolicy, then the budget.
+Order of authority: failure rules, then restartPolicy, then the limit of restarts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Charge, Reason, RestartPolicy, RuleAction
-from dtj_operator.builders.metadata import pod_name
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
-from dtj_operator.reconcile.failures.restart_backoff import delay
-from dtj_operator.reconcile.failures.termination import succeeded
+from dtj_operator.reconcile.failures.restart_backoff import end_delay, exponential_delay, free_delay
+from dtj_operator.reconcile.failures.root_cause import describe_root_cause
+from dtj_operator.reconcile.failures.termination import has_succeeded
+from dtj_operator.reconcile.state.recovery import RestartDecision
 from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
-    from dtj_operator.api.failure_policy_spec import FailureRule
+    from collections.abc import Collection
+
+    from dtj_operator.api.failure_policy_spec import FailurePolicy, FailureRule
     from dtj_operator.api.persisted_state import RootCause
-    from dtj_operator.reconcile.state.scope import ReconcileScope
+    from dtj_operator.reconcile.state.job_pods import JobPods
+    from dtj_operator.reconcile.state.recovery import FreeRestarts, Recovery
+    from dtj_operator.reconcile.state.replicas import Replicas
 
 FREE_IN_A_ROW = 10
 """So many restarts without evidence are free; the next one in the row is charged."""
@@ -28,135 +31,116 @@ FAIL_JOB = str(RuleAction.FAIL_JOB)
 """`lastIncident.action` of the incident that ends the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Restarts free of charge in a row: without a stretch of Running and without a new step."""
+def decide_restart(
+    policy: FailurePolicy,
+    root: RootCause,
+    failed: Collection[Replica],
+    *,
+    step: int,
+    recovery: Recovery,
+    replicas: Replicas,
+    pods: JobPods,
+) -> RestartDecision:
+    """Return whether a restart is charged or free, whether the job fails instead, and how long to wait before.
 
-    free: int
-    unproven: int
-
-
-@dataclass(frozen=True, slots=True)
-class RestartDecision:
-    """The outcome for one root cause."""
-
-    charged: bool
-    grows_backoff: bool
-    """Whether the next waiting time doubles."""
-    wait: timedelta
-    """From the opening of the incident to the action."""
-    fails: Reason | None = None
-    """Why the job fails instead of being restarted."""
-    message: str = ""
-
-
-def free_restarts_in_a_row(scope: ReconcileScope, root: RootCause) -> Row:
-    """The row so far; a higher reported step than at its last member ends it."""
-    if max(highest_step(scope), root.step) > scope.backoff.step:
-        return Row(0, 0)
-    return Row(scope.backoff.free, scope.backoff.free_limited)
-
-
-def decide_restart(scope: ReconcileScope, root: RootCause, failed: set[Replica]) -> RestartDecision:
-    """Charged or free, restart or end, and how long to wait before."""
-    rule = rule_of(scope, root)
-    so_far = free_restarts_in_a_row(scope, root)
-    charged = _charged(root, rule, so_far)
-    fails, message = _ending(scope, root, rule, failed, charged=charged)
+    `failed`: the replicas that failed with the root cause. `step`: the highest training step reported so far.
+    """
+    rule = rule_of(policy, root)
+    row = recovery.free_restarts_in_a_row(root, step)
+    charged = _is_charged(root, rule, row)
+    job_fails, message = (
+        _ended_by_rule(root, rule, replicas)
+        or _ended_by_restart_policy(root, rule, failed, replicas, pods)
+        or _ended_by_limit(policy, root, recovery, replicas, charged=charged)
+        or (None, "")
+    )
     # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
     grows_backoff = charged or (
         rule is not None and rule.action is not RuleAction.IGNORE and not rule.count_towards_limit
     )
-    backoff = scope.spec.failure_policy.backoff
-    initial = timedelta(seconds=backoff.initial_seconds)
-    if fails is not None:
-        wait = timedelta() if root.evidence and root.rank else initial
+    if job_fails is not None:
+        delay = end_delay(policy.backoff, root)
     elif grows_backoff:
-        wait = delay(backoff.initial_seconds, backoff.max_seconds, scope.backoff.consecutive)
-    elif root.evidence:
-        wait = initial if so_far.free else timedelta()
+        delay = exponential_delay(policy.backoff, recovery.backoff.consecutive)
     else:
-        wait = initial
-    return RestartDecision(charged, grows_backoff, wait, fails, message)
+        delay = free_delay(policy.backoff, root, row)
+    return RestartDecision(charged, grows_backoff, delay, job_fails, message)
 
 
-def rule_of(scope: ReconcileScope, root: RootCause) -> FailureRule | None:
-    """The failure rule that matched the root cause."""
-    rules = scope.spec.failure_policy.rules
+def rule_of(policy: FailurePolicy, root: RootCause) -> FailureRule | None:
+    """Return the failure rule that matched the root cause."""
+    rules = policy.rules
     return rules[root.rule] if root.rule is not None and root.rule < len(rules) else None
 
 
-def describe_root(scope: ReconcileScope, root: RootCause) -> str:
-    """`train-worker-1 ended with exit code 1 (UserError): the last message`."""
-    name = pod_name(scope.name, root.role, root.index)
-    how = "was lost" if root.exit_code is None else f"ended with exit code {root.exit_code}"
-    words = f": {root.message}" if root.message else ""
-    return f"{name} {how} ({root.cause}){words}"
-
-
-def _charged(root: RootCause, rule: FailureRule | None, so_far: Row) -> bool:
+def _is_charged(root: RootCause, rule: FailureRule | None, row: FreeRestarts) -> bool:
     if rule is not None and rule.action is not RuleAction.FAIL_JOB:
         return rule.action is not RuleAction.IGNORE and rule.count_towards_limit
     if root.charge == Charge.FREE_LIMITED:
-        return so_far.unproven >= FREE_IN_A_ROW
+        return row.limited >= FREE_IN_A_ROW
     return root.charge == Charge.CHARGED
 
 
-def _ending(
-    scope: ReconcileScope, root: RootCause, rule: FailureRule | None, failed: set[Replica], *, charged: bool
-) -> tuple[Reason | None, str]:
-    """Why the job fails; None to restart."""
-    told = describe_root(scope, root)
-    policy = scope.spec.failure_policy
+def _ended_by_rule(root: RootCause, rule: FailureRule | None, replicas: Replicas) -> tuple[Reason, str] | None:
+    if rule is None or rule.action is not RuleAction.FAIL_JOB:
+        return None
+    name = rule.name or f"rules[{root.rule}]"
+    return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {describe_root_cause(root, replicas)}"
+
+
+def _ended_by_restart_policy(
+    root: RootCause, rule: FailureRule | None, failed: Collection[Replica], replicas: Replicas, pods: JobPods
+) -> tuple[Reason, str] | None:
     if rule is not None:
-        if rule.action is RuleAction.FAIL_JOB:
-            name = rule.name or f"rules[{root.rule}]"
-            return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {told}"
-    elif not root.evidence and (never := _under_never(scope, root, failed)):
-        return Reason.RESTART_POLICY_NEVER, f"{scope.pod_name(never)} failed under restartPolicy Never: {told}"
-    elif _permanent(scope, root):
+        return None
+    never = None if root.evidence else _under_never(root, failed, replicas, pods)
+    if never is not None:
         return (
-            Reason.PERMANENT_FAILURE,
-            f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}",
+            Reason.RESTART_POLICY_NEVER,
+            f"{replicas.pod_name(never)} failed under restartPolicy Never: {describe_root_cause(root, replicas)}",
         )
-    if charged and scope.restarts.charged >= policy.max_restarts:
-        return (
-            Reason.MAX_RESTARTS_EXCEEDED,
-            f"All {policy.max_restarts} restarts of failurePolicy.maxRestarts are used: {told}",
-        )
-    return None, ""
+    if _is_permanent(root, replicas):
+        told = describe_root_cause(root, replicas)
+        return Reason.PERMANENT_FAILURE, f"Exit code {root.exit_code} is permanent under restartPolicy ExitCode: {told}"
+    return None
 
 
-def _under_never(scope: ReconcileScope, root: RootCause, failed: set[Replica]) -> Replica | None:
-    """The failed replica that may not be restarted: the root cause's own, else the first that fell with it."""
+def _ended_by_limit(
+    policy: FailurePolicy, root: RootCause, recovery: Recovery, replicas: Replicas, *, charged: bool
+) -> tuple[Reason, str] | None:
+    if not charged or recovery.restarts.charged < policy.max_restarts:
+        return None
+    told, limit = describe_root_cause(root, replicas), policy.max_restarts
+    return Reason.MAX_RESTARTS_EXCEEDED, f"All {limit} restarts of failurePolicy.maxRestarts are used: {told}"
+
+
+def _under_never(root: RootCause, failed: Collection[Replica], replicas: Replicas, pods: JobPods) -> Replica | None:
+    """Return the failed replica that may not be restarted: the root cause's own, else the first that failed with it."""
+    own = (root.role, root.index)
+
+    def ended_well(replica: Replica) -> bool:
+        """Whether a pod that should go on serving has ended with 0, which is no failure of its container."""
+        if replica == own:
+            return root.exit_code == 0
+        pod = pods.current(replica)
+        return pod is not None and has_succeeded(pod, pods.main_container(replica))
+
     never = [
         replica
         for replica in failed
-        if scope.restart_policy(replica) is RestartPolicy.NEVER and not _ended_with_0(scope, root, replica)
+        if replicas.restart_policy(replica) is RestartPolicy.NEVER and not ended_well(replica)
     ]
-    return min(never, key=lambda replica: (replica != (root.role, root.index), replica), default=None)
+    return min(never, key=lambda replica: (replica != own, replica), default=None)
 
 
-def _ended_with_0(scope: ReconcileScope, root: RootCause, replica: Replica) -> bool:
-    """Whether a pod that should go on serving has ended well, which is no failure of its container."""
-    if replica == (root.role, root.index):
-        return root.exit_code == 0
-    pod = scope.current(replica)
-    return pod is not None and succeeded(pod, scope.main(replica))
+def _is_permanent(root: RootCause, replicas: Replicas) -> bool:
+    """Whether the root cause is an exit code that no restart cures.
 
-
-def _permanent(scope: ReconcileScope, root: RootCause) -> bool:
-    """Whether the root cause is a code that no restart mends; a disruption is the root cause unless the program
-    itself is to blame in so many words.
+    A disruption is the root cause unless the program itself is to blame in so many words.
     """
     return (
-        scope.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
+        replicas.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE
         and (root.charge == Charge.CHARGED or not root.evidence)
         and root.exit_code is not None
         and exit_verdict(root.exit_code) is ExitVerdict.PERMANENT
     )
-
-
-def highest_step(scope: ReconcileScope) -> int:
-    """The highest step that was ever reported."""
-    return (scope.progress.step or 0) if scope.progress else 0

@@ -1,4 +1,4 @@
-"""Which pods a restart replaces.
+"""Which replicas a restart replaces.
 
 Auto follows the strategy. Under every strategy but TPU that is the pods that failed: the
 survivors re-form in place (MultiWorkerMirrored), or never notice (ParameterServer). A TPU slice
@@ -9,18 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import (
-    TRAINING_ROLES,
-    RestartScope,
-    RuleAction,
-    StrategyType,
-)
+from dtj_operator.api.enums import TRAINING_ROLES, RestartScope, RuleAction, StrategyType
 
 if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
-    from dtj_operator.api.failure_policy_spec import FailureRule
-    from dtj_operator.reconcile.state.replicas import Replica
-    from dtj_operator.reconcile.state.scope import ReconcileScope
+    from dtj_operator.api.failure_policy_spec import FailurePolicy, FailureRule
+    from dtj_operator.reconcile.state.recovery import Recovery
+    from dtj_operator.reconcile.state.replicas import Replica, Replicas
 
 RULE_SCOPES = {
     RuleAction.RESTART_POD: RestartScope.POD,
@@ -29,26 +24,24 @@ RULE_SCOPES = {
 }
 
 
-def scope_of(scope: ReconcileScope, rule: FailureRule | None) -> RestartScope:
-    """A rule's own scope, else the policy's."""
+def restart_scope(policy: FailurePolicy, rule: FailureRule | None, strategy: StrategyType | None) -> RestartScope:
+    """Return a rule's own scope, else the policy's."""
     if rule is not None and rule.action in RULE_SCOPES:
         return RULE_SCOPES[rule.action]
-    restart_scope = scope.spec.failure_policy.restart_scope
-    if restart_scope is not RestartScope.AUTO:
-        return restart_scope
-    whole = scope.strategy is not None and scope.strategy.type is StrategyType.TPU
-    return RestartScope.JOB if whole else RestartScope.POD
+    if policy.restart_scope is not RestartScope.AUTO:
+        return policy.restart_scope
+    return RestartScope.JOB if strategy is StrategyType.TPU else RestartScope.POD
 
 
-def replaced(scope: ReconcileScope, restart_scope: RestartScope, role: Role, failed: set[Replica]) -> list[Replica]:
-    """The slots that get a new pod; never one that is done."""
+def replicas_to_replace(scope: RestartScope, role: Role, recovery: Recovery, replicas: Replicas) -> list[Replica]:
+    """Return the replicas that get a new pod; never one that is completed. `role`: the root cause's."""
     return [
         replica
-        for replica in scope.records
-        if replica not in scope.completed
+        for replica in replicas.records
+        if replica not in replicas.completed
         and (
-            replica in failed
-            or (restart_scope is RestartScope.JOB and replica.role in TRAINING_ROLES)
-            or (restart_scope is RestartScope.ROLE and replica.role is role)
+            replica in recovery.failed
+            or (scope is RestartScope.JOB and replica.role in TRAINING_ROLES)
+            or (scope is RestartScope.ROLE and replica.role is role)
         )
     ]

@@ -8,11 +8,21 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.snapshot import Container, Pod, Terminated
 
 
-def ended(pod: Pod, main: str) -> Terminated | None:
-    """How the pod's main container ended, if it has; for a failed pod whose main container
-    never ran, how the container ended that stands for it (an init container, for instance).
+def find_container(pod: Pod, name: str) -> Container | None:
+    """Return the pod's container of that name."""
+    for container in pod.containers:
+        if container.name == name:
+            return container
+    return None
+
+
+def find_termination(pod: Pod, main: str) -> Terminated | None:
+    """Return how the pod's main container ended, if it has.
+
+    Where the main container of a failed pod never ran, how the container ended that stands for it: an init container,
+    for instance.
     """
-    container = _named(pod, main)
+    container = find_container(pod, main)
     if container and container.terminated:
         return container.terminated
     if pod.phase == "Failed":
@@ -22,16 +32,9 @@ def ended(pod: Pod, main: str) -> Terminated | None:
     return None
 
 
-def succeeded(pod: Pod, main: str) -> bool:
+def has_succeeded(pod: Pod, main: str) -> bool:
     """Whether the main container is done: exit code 0, whatever any reason field says."""
-    container = _named(pod, main)
+    container = find_container(pod, main)
     if container and container.terminated:
         return container.terminated.exit_code == 0
     return pod.phase == "Succeeded"
-
-
-def _named(pod: Pod, name: str) -> Container | None:
-    for container in pod.containers:
-        if container.name == name:
-            return container
-    return None

@@ -14,53 +14,54 @@ if TYPE_CHECKING:
 
 
 def clean_up(scope: ReconcileScope) -> None:
-    """Remove what a finished or suspended job must not keep."""
+    """Delete what a finished or suspended job must not keep."""
     if scope.conditions.finished:
-        _after_the_end(scope)
+        waiting = _evaluators_waited_for(scope)
+        _apply_clean_pod_policy(scope, waiting)
+        _apply_ttl(scope, waiting)
     elif scope.spec.suspend and not scope.job.problem:
         for pod in _own_pods(scope):
             if pod.phase not in TERMINAL:
-                scope.remove(pod)
-        _remove_service(scope)
+                scope.delete_pod(pod)
+        _delete_service(scope)
 
 
-def _after_the_end(scope: ReconcileScope) -> None:
+def _apply_clean_pod_policy(scope: ReconcileScope, waiting: list[Pod]) -> None:
     policy = scope.spec.clean_pod_policy
-    waiting = _evaluators_waited_for(scope)
-    if policy is not CleanPodPolicy.NONE:
-        for pod in _own_pods(scope):
-            if pod not in waiting and (policy is CleanPodPolicy.ALL or pod.phase not in TERMINAL):
-                scope.remove(pod)
-        if policy is CleanPodPolicy.ALL and not waiting:
-            _remove_service(scope)
-    _expire(scope, waiting)
+    if policy is CleanPodPolicy.NONE:
+        return
+    for pod in _own_pods(scope):
+        if pod not in waiting and (policy is CleanPodPolicy.ALL or pod.phase not in TERMINAL):
+            scope.delete_pod(pod)
+    if policy is CleanPodPolicy.ALL and not waiting:
+        _delete_service(scope)
 
 
 def _evaluators_waited_for(scope: ReconcileScope) -> list[Pod]:
-    """Evaluators of a succeeded job that may still end by themselves."""
-    seconds = scope.spec.success_policy.wait_for_evaluator_seconds
-    if not (seconds and scope.completion_time and scope.conditions.is_true(ConditionType.SUCCEEDED)):
+    """Return the evaluators of a succeeded job that may still end by themselves."""
+    seconds, completion = scope.spec.success_policy.wait_for_evaluator_seconds, scope.lifecycle.completion_time
+    if not (seconds and completion and scope.conditions.is_true(ConditionType.SUCCEEDED)):
         return []
     unfinished = [
         pod
-        for replica, pod in scope.pods.items()
-        if replica.role is Role.EVALUATOR and replica not in scope.completed and pod.phase not in TERMINAL
+        for replica, pod in scope.pods.owned.items()
+        if replica.role is Role.EVALUATOR and replica not in scope.replicas.completed and pod.phase not in TERMINAL
     ]
-    ends = scope.completion_time + timedelta(seconds=seconds)
+    ends = completion + timedelta(seconds=seconds)
     if not unfinished or scope.now >= ends:
         return []
     scope.plan.requeue_at(ends)
     return unfinished
 
 
-def _expire(scope: ReconcileScope, waiting: list[Pod]) -> None:
-    """The job itself goes `ttlSecondsAfterFinished` after its end, but not while suspended and
-    not while an evaluator is waited for.
+def _apply_ttl(scope: ReconcileScope, waiting: list[Pod]) -> None:
+    """Delete the job itself `ttlSecondsAfterFinished` after its end, but not while it is suspended and not while an
+    evaluator is waited for.
     """
-    seconds = scope.spec.ttl_seconds_after_finished
-    if seconds is None or scope.completion_time is None or scope.spec.suspend or waiting:
+    seconds, completion = scope.spec.ttl_seconds_after_finished, scope.lifecycle.completion_time
+    if seconds is None or completion is None or scope.spec.suspend or waiting:
         return
-    ends = scope.completion_time + timedelta(seconds=seconds)
+    ends = completion + timedelta(seconds=seconds)
     if scope.now >= ends:
         scope.plan.delete_job(scope.job)
     else:
@@ -68,10 +69,10 @@ def _expire(scope: ReconcileScope, waiting: list[Pod]) -> None:
 
 
 def _own_pods(scope: ReconcileScope) -> list[Pod]:
-    return [*scope.pods.values(), *scope.misnamed]
+    return [*scope.pods.owned.values(), *scope.pods.misnamed]
 
 
-def _remove_service(scope: ReconcileScope) -> None:
+def _delete_service(scope: ReconcileScope) -> None:
     service = scope.snapshot.service
     if service and service.owner_uid == scope.job.uid and service.deleted_at is None:
         scope.plan.delete_service(service)

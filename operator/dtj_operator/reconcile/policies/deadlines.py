@@ -1,6 +1,6 @@
 """When a job has run out of time.
 
-`activeDeadlineSeconds` counts from startTime, which a resume sets anew; `startDeadlineSeconds`
+`activeDeadlineSeconds` counts from startTime, which a resume sets again; `startDeadlineSeconds`
 counts from the first pod to the first Running, once. Time spent suspended counts for neither.
 """
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Reason
 from dtj_operator.reconcile.policies.completion import fail_job
-from dtj_operator.reconcile.policies.running import all_up
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.plan import Verdict
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def enforce_active_deadline(scope: ReconcileScope) -> Verdict | None:
-    """Whether the running time is over."""
-    seconds = scope.spec.active_deadline_seconds
-    if seconds is None or scope.start_time is None:
+    """Let the job fail when its running time is over."""
+    seconds, start = scope.spec.active_deadline_seconds, scope.lifecycle.start_time
+    if seconds is None or start is None:
         return None
-    ends = scope.start_time + timedelta(seconds=seconds)
+    ends = start + timedelta(seconds=seconds)
     if scope.now < ends:
         scope.plan.requeue_at(ends)
         return None
@@ -35,19 +34,20 @@ def enforce_active_deadline(scope: ReconcileScope) -> Verdict | None:
 
 
 def enforce_start_deadline(scope: ReconcileScope) -> Verdict | None:
-    """Whether the job should have been Running by now."""
-    seconds = scope.spec.start_deadline_seconds
-    if seconds is None or scope.first_pod_time is None or scope.first_running_time:
+    """Let the job fail when it should have been Running by now."""
+    seconds, first_pod = scope.spec.start_deadline_seconds, scope.lifecycle.first_pod_time
+    if seconds is None or first_pod is None or scope.lifecycle.first_running_time:
         return None
-    ends = scope.first_pod_time + timedelta(seconds=seconds)
+    ends = first_pod + timedelta(seconds=seconds)
     if scope.now < ends:
         scope.plan.requeue_at(ends)
         return None
-    if all_up(scope):
+    if scope.pods.all_up():
         # Ready while no operator looked, or together with this look: whether it was in time, nobody knows.
         return None
+    last_message = scope.job.status.message
     return fail_job(
         scope,
         Reason.START_DEADLINE_EXCEEDED,
-        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {scope.message}",
+        f"The job was not Running {seconds} s after its first pod was created (startDeadlineSeconds): {last_message}",
     )

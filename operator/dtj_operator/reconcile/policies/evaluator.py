@@ -13,7 +13,7 @@ from dtj_operator.api.enums import EventReason, RestartPolicy, Role
 from dtj_operator.api.persisted_state import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failure
-from dtj_operator.reconcile.failures.restart_backoff import delay
+from dtj_operator.reconcile.failures.restart_backoff import exponential_delay
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 def restart_evaluators(scope: ReconcileScope) -> None:
     """Replace the evaluators whose waiting time is over."""
-    for replica in list(scope.records):
-        if replica.role is not Role.EVALUATOR or replica in scope.completed:
+    replicas = scope.replicas
+    for replica in list(replicas.records):
+        if replica.role is not Role.EVALUATOR or replica in replicas.completed:
             continue
-        failure = find_failure(scope, replica)
-        never = scope.restart_policy(replica) is RestartPolicy.NEVER
+        failure = find_failure(replica, scope.pods, replicas)
         if failure is not None:
-            if failure.evidence or not never:
-                _take_in(scope, replica, failure)
+            if failure.evidence or replicas.restart_policy(replica) is not RestartPolicy.NEVER:
+                _order_restart(scope, replica, failure)
             else:
                 _leave(scope, replica, failure)
-        _act_when_due(scope, replica)
+        _restart_when_due(scope, replica)
 
 
-def _take_in(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
-    known, pod = scope.evaluators.get(replica.index), scope.pods.get(replica)
+def _order_restart(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
+    known, pod = scope.replicas.evaluator_restarts.get(replica.index), scope.pods.owned.get(replica)
     if known and known.due is not None:
         return
     backoff = scope.spec.failure_policy.backoff
@@ -45,21 +45,21 @@ def _take_in(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
     steady = lived >= timedelta(seconds=backoff.reset_after_seconds)
     in_a_row = known.consecutive if known and not steady else 0
     if failure.evidence:
-        wait = timedelta(seconds=backoff.initial_seconds) if known and not steady else timedelta()
+        delay = timedelta(seconds=backoff.initial_seconds) if known and not steady else timedelta()
     else:
-        wait = delay(backoff.initial_seconds, backoff.max_seconds, in_a_row)
+        delay = exponential_delay(backoff, in_a_row)
         in_a_row += 1
-    scope.evaluators[replica.index] = EvaluatorRestart(
-        index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=scope.now + wait
+    scope.replicas.keep_evaluator_restart(
+        EvaluatorRestart(index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=scope.now + delay)
     )
     _announce(scope, replica, failure)
 
 
 def _leave(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
-    """Under Never the failed pod stays, which is said once."""
-    uid, known = scope.pods[replica].uid, scope.evaluators.get(replica.index)
+    """Leave a pod that failed under Never, and report it once."""
+    uid, known = scope.pods.owned[replica].uid, scope.replicas.evaluator_restarts.get(replica.index)
     if known is None or known.uid != uid:
-        scope.evaluators[replica.index] = EvaluatorRestart(index=replica.index, uid=uid, stays=True)
+        scope.replicas.keep_evaluator_restart(EvaluatorRestart(index=replica.index, uid=uid, stays=True))
         _announce(scope, replica, failure)
 
 
@@ -67,21 +67,20 @@ def _announce(scope: ReconcileScope, replica: Replica, failure: Failure) -> None
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
     scope.plan.warn(
         EventReason.POD_FAILED,
-        f"Pod {scope.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
+        f"Pod {scope.replicas.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
     )
 
 
-def _act_when_due(scope: ReconcileScope, replica: Replica) -> None:
-    known = scope.evaluators.get(replica.index)
+def _restart_when_due(scope: ReconcileScope, replica: Replica) -> None:
+    known = scope.replicas.evaluator_restarts.get(replica.index)
     if known is None or known.due is None:
         return
-    backoff = scope.spec.failure_policy.backoff
-    longest = delay(backoff.initial_seconds, backoff.max_seconds, max(0, known.consecutive - 1))
+    longest = exponential_delay(scope.spec.failure_policy.backoff, max(0, known.consecutive - 1))
     due = min(known.due, scope.now + longest)  # the clock may have been set back
     if scope.now < due:
-        scope.evaluators[replica.index] = known.model_copy(update={"due": due})
+        scope.replicas.keep_evaluator_restart(known.model_copy(update={"due": due}))
         scope.plan.requeue_at(due)
         return
-    scope.evaluators[replica.index] = known.model_copy(update={"due": None})
-    scope.renew(replica)
-    scope.count_restart(Role.EVALUATOR)
+    scope.replicas.keep_evaluator_restart(known.model_copy(update={"due": None}))
+    scope.replicas.renew([replica])
+    scope.recovery.count_replaced(Role.EVALUATOR)

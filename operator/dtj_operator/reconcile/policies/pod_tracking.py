@@ -1,6 +1,6 @@
 """What is seen for the first time, and must never be forgotten.
 
-A pod that has been seen and is gone is a failure; a replica that is done is never run again.
+A pod that has been observed and is gone is a failure; a replica that is completed never runs again.
 """
 
 from __future__ import annotations
@@ -9,75 +9,85 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import RestartPolicy, Role
-from dtj_operator.api.wire_model import whole_second
-from dtj_operator.reconcile.failures.termination import succeeded
-from dtj_operator.reconcile.state.replicas import ReplicaRecord
+from dtj_operator.reconcile.failures.termination import has_succeeded
 
 if TYPE_CHECKING:
-    from dtj_operator.reconcile.state.replicas import Replica
+    from dtj_operator.reconcile.state.recovery import Recovery
+    from dtj_operator.reconcile.state.replicas import Replica, Replicas
     from dtj_operator.reconcile.state.scope import ReconcileScope
+    from dtj_operator.reconcile.state.snapshot import Pod
 
-
-def track_pods(scope: ReconcileScope) -> None:
-    """Take in which pods exist and which are done.
-
-    Under Always nothing is ever done: the kubelet starts an ended container again, and calls a pod Succeeded only if
-    it was deleted and all its containers ended with 0 then.
-    """
-    _take_progress(scope)
-    for replica, record in list(scope.records.items()):
-        pod = scope.current(replica)
-        if pod is None:
-            continue
-        if not record.observed or pod.attempt > record.attempt:
-            scope.records[replica] = ReplicaRecord(pod.attempt, observed=True)
-            scope.attempt = max(scope.attempt, pod.attempt)
-        if (
-            replica not in scope.completed
-            and not scope.serves(replica)
-            and succeeded(pod, scope.main(replica))
-            and not (scope.conditions.finished and pod.deleted_at)
-            and not _fallen(scope, replica)
-            and scope.restart_policy(replica) is not RestartPolicy.ALWAYS
-        ):
-            scope.completed.add(replica)
-    if scope.snapshot.created_attempts and not scope.conditions.finished:
-        _remember_made(scope)
-    if scope.first_pod_time is None and scope.start_time:
-        # Pods of before a suspension may still terminate, and keep those of this start from being created.
-        created = [pod.created_at for replica in scope.records if (pod := scope.current(replica))]
-        if created:
-            # The API server's clock, which may be ahead of ours: what is seen was created by now.
-            scope.first_pod_time = whole_second(max(min(*created, scope.now), scope.start_time))
-
-
-def _fallen(scope: ReconcileScope, replica: Replica) -> bool:
-    """Whether the replica's pod has failed and waits to be replaced: what it ends with after that is not heard."""
-    if replica.role is Role.EVALUATOR:
-        known = scope.evaluators.get(replica.index)
-        return known is not None and known.due is not None
-    return scope.waits_to_act and replica in scope.failed
-
-
-def _remember_made(scope: ReconcileScope) -> None:
-    """A pod that was made and is gone before a pass could write down that it existed has been seen all the same."""
-    for replica, record in scope.records.items():
-        attempt = scope.snapshot.created_attempts.get(scope.pod_name(replica))
-        if attempt is None or replica.role is Role.EVALUATOR or replica in scope.pods:
-            continue
-        if not record.observed and attempt >= record.attempt:
-            scope.records[replica] = ReplicaRecord(attempt, observed=True)
-
-
-EVERY = timedelta(seconds=30)
+BETWEEN_PROGRESS = timedelta(seconds=30)
 """The shortest time between two writes of progress alone."""
 
 
-def _take_progress(scope: ReconcileScope) -> None:
-    """Take over the latest answer of the success pod, at most every 30 s."""
+def track_pods(scope: ReconcileScope) -> None:
+    """Record which pods exist, which replicas are completed, and how far training is."""
+    _track_progress(scope)
+    replicas = scope.replicas
+    for replica, record in list(replicas.records.items()):
+        pod = scope.pods.current(replica)
+        if pod is None:
+            continue
+        if not record.observed or pod.attempt > record.attempt:
+            replicas.observe(replica, pod.attempt)
+        if _is_completed(scope, replica, pod):
+            replicas.complete(replica)
+    if scope.snapshot.created_attempts and not scope.conditions.finished:
+        _observe_created(scope)
+    _track_first_pod(scope)
+
+
+def _is_completed(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
+    """Whether the replica is newly completed.
+
+    Under Always nothing ever is: the kubelet starts an ended container again, and calls a pod Succeeded only if it was
+    deleted and all its containers ended with 0 then.
+    """
+    return (
+        replica not in scope.replicas.completed
+        and not scope.lifecycle.only_serves(replica)
+        and has_succeeded(pod, scope.pods.main_container(replica))
+        and not (scope.conditions.finished and pod.deleted_at)
+        and not _waits_to_be_replaced(replica, scope.replicas, scope.recovery)
+        and scope.replicas.restart_policy(replica) is not RestartPolicy.ALWAYS
+    )
+
+
+def _waits_to_be_replaced(replica: Replica, replicas: Replicas, recovery: Recovery) -> bool:
+    """Whether the replica's pod has failed and waits to be replaced: how it ends after that does not count."""
+    if replica.role is Role.EVALUATOR:
+        restart = replicas.evaluator_restarts.get(replica.index)
+        return restart is not None and restart.due is not None
+    return recovery.waits_to_act and replica in recovery.failed
+
+
+def _observe_created(scope: ReconcileScope) -> None:
+    """Observe pods that were created and are gone before a pass could write down that they existed."""
+    for replica, record in list(scope.replicas.records.items()):
+        attempt = scope.snapshot.created_attempts.get(scope.replicas.pod_name(replica))
+        if attempt is None or replica.role is Role.EVALUATOR or replica in scope.pods.owned:
+            continue
+        if not record.observed and attempt >= record.attempt:
+            scope.replicas.observe(replica, attempt)
+
+
+def _track_first_pod(scope: ReconcileScope) -> None:
+    lifecycle = scope.lifecycle
+    if lifecycle.first_pod_time is not None or lifecycle.start_time is None:
+        return
+    # Pods of before a suspension may still terminate, and keep those of this start from being created.
+    created = [pod.created_at for replica in scope.replicas.records if (pod := scope.pods.current(replica))]
+    if created:
+        # The API server's clock, which may be ahead of ours: what is seen was created by now.
+        lifecycle.first_pod(max(min(*created, scope.now), lifecycle.start_time))
+
+
+def _track_progress(scope: ReconcileScope) -> None:
+    """Take the latest answer of the success pod, at most every 30 s."""
     latest, known = scope.snapshot.progress, scope.progress
     if latest is None or latest.updated_at is None:
         return
-    if known and known.updated_at and known.updated_at <= scope.now and latest.updated_at < known.updated_at + EVERY:
-        return
-    scope.progress = latest
+    last = known.updated_at if known else None
+    if last is None or last > scope.now or latest.updated_at >= last + BETWEEN_PROGRESS:
+        scope.progress = latest

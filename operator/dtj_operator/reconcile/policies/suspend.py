@@ -8,32 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
-from dtj_operator.api.wire_model import whole_second
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
-from dtj_operator.reconcile.policies.created import accept_new_spec
-from dtj_operator.reconcile.policies.validation import validate_while_suspended
+from dtj_operator.reconcile.policies.created import warn_of_growth, warn_of_spec
+from dtj_operator.reconcile.policies.validation import forget_refusal, validate_while_suspended
 from dtj_operator.reconcile.state.plan import Verdict
-from dtj_operator.reconcile.state.replicas import ReplicaRecord
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
 def suspend(scope: ReconcileScope) -> Verdict | None:
-    """While `spec.suspend` is set the job has no unfinished pods, no service, no startTime."""
+    """Let a job have no unfinished pods, no service and no startTime while `spec.suspend` is set."""
     if not scope.spec.suspend:
         return None
-    scope.start_time = None
-    accept_new_spec(scope)
+    _accept_spec(scope)
     validate_while_suspended(scope)
-    scope.choose_strategy()
-    scope.records, scope.container_restarts, scope.evaluators = {}, {}, {}
-    scope.incident, scope.started = None, False
-    scope.expect_attempt(None)
-    if scope.first_running_time is None:
-        scope.first_pod_time = None
-    message = "The job is suspended; set spec.suspend to false to resume it."
+    scope.lifecycle.choose_strategy()
+    scope.lifecycle.stop()
+    scope.replicas.clear()
+    scope.recovery.cancel()
     scope.conditions.halt(Reason.SUSPENDED, "The job is suspended.")
+    message = "The job is suspended; set spec.suspend to false to resume it."
     if scope.conditions.set_true(ConditionType.SUSPENDED, Reason.SUSPENDED, message):
         scope.plan.note(EventReason.SUSPENDED, message)
     return Verdict.SETTLED
@@ -44,16 +39,29 @@ def start(scope: ReconcileScope) -> None:
 
     A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
     """
-    if scope.start_time is not None:
+    if scope.lifecycle.start_time is not None:
         return
     if scope.conditions.is_true(ConditionType.SUSPENDED):
-        scope.attempt += 1
-        message = f"The job is resumed, attempt {scope.attempt}."
+        scope.replicas.next_attempt()
+        message = f"The job is resumed, attempt {scope.replicas.attempt}."
         scope.conditions.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
         scope.plan.note(EventReason.RESUMED, message)
     if pattern_problem(scope.spec.failure_policy.rules):
         return
-    scope.start_time = whole_second(scope.now)
-    scope.choose_strategy()
-    accept_new_spec(scope)
-    scope.records = {replica: ReplicaRecord(scope.attempt, observed=False) for replica in scope.desired}
+    scope.lifecycle.start(scope.now)
+    scope.lifecycle.choose_strategy()
+    _accept_spec(scope)
+    scope.replicas.start()
+
+
+def _accept_spec(scope: ReconcileScope) -> None:
+    """Take a spec that could be edited meanwhile, and warn again of what it implies."""
+    lifecycle = scope.lifecycle
+    edited = lifecycle.spec_changed and bool(lifecycle.spec_hash)
+    lifecycle.accept_spec()
+    if edited:
+        forget_refusal(scope)
+        warn_of_spec(scope.job, scope.plan)
+    else:
+        before = scope.job.status.replica_statuses
+        warn_of_growth(scope.job, scope.plan, sum(counts.desired for counts in before.values()))

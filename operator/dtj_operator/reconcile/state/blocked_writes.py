@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.scope import ReconcileScope
+    from dtj_operator.reconcile.state.job_pods import JobPods
+    from dtj_operator.reconcile.state.replicas import Replicas
+    from dtj_operator.reconcile.state.snapshot import Snapshot
 
 
 class BlockedReason(StrEnum):
@@ -91,21 +93,21 @@ def too_early(blocked_writes: Iterable[BlockedWrite], target: str, generation: i
     )
 
 
-def unanswered(scope: ReconcileScope, reason: str) -> bool:
-    """Whether that refusal was told by an operator before this one and its write has not been tried again.
+def unanswered(reason: str, snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> bool:
+    """Whether a former operator reported that refusal, and its write has not been tried again since.
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
-    return reason in set(BlockedReason) and untried(scope)
+    return reason in set(BlockedReason) and untried(snapshot, pods, replicas)
 
 
-def untried(scope: ReconcileScope) -> bool:
+def untried(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> bool:
     """Whether something is missing, and this operator has heard no refusal yet."""
     return (
-        not scope.snapshot.blocked_writes
-        and scope.before.observed_generation == scope.job.generation
+        not snapshot.blocked_writes
+        and snapshot.job.status.observed_generation == snapshot.job.generation
         and (
-            scope.snapshot.service is None
-            or any(replica not in scope.pods and replica not in scope.completed for replica in scope.records)
+            snapshot.service is None
+            or any(replica not in pods.owned and replica not in replicas.completed for replica in replicas.records)
         )
     )

@@ -1,0 +1,92 @@
+"""The life of a job in one pass: when it started, ran and ended, and with which spec and strategy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dtj_operator.api.enums import Role, StrategyType
+from dtj_operator.api.job import spec_hash
+from dtj_operator.api.wire_model import whole_second
+from dtj_operator.builders.strategy_choice import choose_strategy
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from dtj_operator.api.job import Job
+    from dtj_operator.reconcile.state.replicas import Replica
+
+
+class Lifecycle:
+    """Times of a job, and what it was started with."""
+
+    __slots__ = (
+        "_current_hash",
+        "_spec",
+        "completion_time",
+        "first_pod_time",
+        "first_running_time",
+        "spec_hash",
+        "start_time",
+        "started",
+        "strategy",
+    )
+
+    def __init__(self, job: Job) -> None:
+        """Start from what status remembers."""
+        status, self._spec = job.status, job.spec
+        self._current_hash = ""
+        self.start_time, self.completion_time = status.start_time, status.completion_time
+        self.first_pod_time = status.persisted_state.first_pod_time
+        self.first_running_time = status.persisted_state.first_running_time
+        self.started = status.persisted_state.started
+        """Whether the job was Running since its last start or resume."""
+        self.strategy, self.spec_hash = status.strategy, status.spec_hash
+
+    @property
+    def strategy_type(self) -> StrategyType | None:
+        """The strategy in use, if one was chosen."""
+        return self.strategy.type if self.strategy else None
+
+    @property
+    def spec_changed(self) -> bool:
+        """Whether the spec, as far as it must not change, is another than the one that was accepted last."""
+        self._current_hash = self._current_hash or spec_hash(self._spec)
+        return self._current_hash != self.spec_hash
+
+    def only_serves(self, replica: Replica) -> bool:
+        """Whether the replica only serves others, and so never completes."""
+        return replica.role is Role.PS or (
+            replica.role is Role.WORKER and self.strategy_type is StrategyType.PARAMETER_SERVER
+        )
+
+    def accept_spec(self) -> None:
+        """Remember the spec as the one to run with."""
+        self._current_hash = self._current_hash or spec_hash(self._spec)
+        self.spec_hash = self._current_hash
+
+    def choose_strategy(self) -> None:
+        """Choose the strategy from the spec."""
+        self.strategy = choose_strategy(self._spec)
+
+    def start(self, now: datetime) -> None:
+        """Set startTime, before the first pod."""
+        self.start_time = whole_second(now)
+
+    def stop(self) -> None:
+        """Forget the start, and a first pod that was never Running."""
+        self.start_time, self.started = None, False
+        if self.first_running_time is None:
+            self.first_pod_time = None
+
+    def first_pod(self, created: datetime) -> None:
+        """Remember when the first pod was created."""
+        self.first_pod_time = whole_second(created)
+
+    def first_running(self, now: datetime) -> None:
+        """Remember that the job was Running since its start, and when it was for the first time."""
+        self.started = True
+        self.first_running_time = self.first_running_time or whole_second(now)
+
+    def finish(self, now: datetime) -> None:
+        """Set completionTime, once."""
+        self.completion_time = self.completion_time or whole_second(now)

@@ -1,0 +1,170 @@
+"""The recovery of a job in one pass: the open incident, the counted restarts, and the backoff."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from dtj_operator.api.enums import Charge
+from dtj_operator.api.persisted_state import OpenIncident
+from dtj_operator.reconcile.state.replicas import read_indexes, write_indexes
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from dtj_operator.api.enums import Reason, Role
+    from dtj_operator.api.persisted_state import RootCause
+    from dtj_operator.api.status import JobStatus, LastIncident
+    from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord
+
+
+RESTART_IN_PLACE = "RestartInPlace"
+"""`lastIncident.action` of a restart by the kubelet."""
+
+
+class FreeRestarts(NamedTuple):
+    """Restarts free of charge in a row: without a stretch of Running and without a new step."""
+
+    free: int
+    limited: int
+    """Those of them without evidence of a disruption."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartDecision:
+    """What one root cause costs and leads to."""
+
+    charged: bool
+    grows_backoff: bool
+    """Whether the next restart waits longer."""
+    delay: timedelta
+    """From the opening of the incident to the action."""
+    job_fails: Reason | None = None
+    """Why the job fails instead of being restarted."""
+    message: str = ""
+
+
+class Recovery:
+    """What has failed, and what is done about it.
+
+    An incident is open while it waits for its action, and from then on until the job is Running.
+    """
+
+    __slots__ = ("_now", "backoff", "failed", "incident", "last_incident", "restarts", "restarts_by_role")
+
+    def __init__(self, status: JobStatus, now: datetime) -> None:
+        """Start from what status remembers."""
+        self._now = now
+        self.incident: OpenIncident | None = status.persisted_state.incident
+        self.failed = read_indexes(self.incident.failed) if self.incident else set()
+        """Replicas that failed within the incident. A set while the pass lasts, as thousands may fail at once."""
+        self.last_incident = status.last_incident
+        self.restarts, self.backoff = status.restarts, status.backoff
+        self.restarts_by_role = {role: counts.restarts for role, counts in status.replica_statuses.items()}
+
+    @property
+    def waits_to_act(self) -> bool:
+        """Whether an incident is open whose action is still to come."""
+        return self.incident is not None and self.incident.acted_attempt is None
+
+    def outlived(self, record: ReplicaRecord) -> bool:
+        """Whether the replica's pod is older than the action of the open incident, which did not replace it."""
+        acted = self.incident.acted_attempt if self.incident else None
+        return acted is not None and record.attempt < acted
+
+    def free_restarts_in_a_row(self, root: RootCause, step: int) -> FreeRestarts:
+        """Return the restarts in a row so far; a higher training step than at the last of them ends the row."""
+        if max(step, root.step) > self.backoff.step:
+            return FreeRestarts(0, 0)
+        return FreeRestarts(self.backoff.free, self.backoff.free_limited)
+
+    def correct_clock(self) -> None:
+        """Let no incident be opened in the future: the clock was set back, or is another machine's."""
+        if self.incident is not None and self.incident.opened_at > self._now:
+            self.incident = self.incident.model_copy(update={"opened_at": self._now})
+
+    def open(self, replica: Replica, root: RootCause) -> None:
+        """Open an incident with its first failure."""
+        self.incident = OpenIncident(opened_at=self._now, root_cause=root)
+        self.failed = {replica}
+
+    def join(self, replica: Replica, root: RootCause) -> None:
+        """Add a failure to the incident that waits for its action; the likeliest root cause is kept."""
+        incident = self.incident
+        if incident is not None and (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
+            self.incident = incident.model_copy(update={"root_cause": root})
+        self.failed.add(replica)
+
+    def act(self, attempt: int) -> None:
+        """Remember the attempt of the incident's action, which is taken once."""
+        if self.incident is not None:
+            self.incident = self.incident.model_copy(update={"acted_attempt": attempt})
+
+    def record(self, root: RootCause, decision: RestartDecision, step: int) -> None:
+        """Count a restart, charged or free, and let the backoff grow with it."""
+        before, row = self.restarts, self.free_restarts_in_a_row(root, step)
+        self.restarts = before.model_copy(
+            update={
+                "total": before.total + 1,
+                "charged": before.charged + decision.charged,
+                "by_cause": before.by_cause | {root.cause: before.by_cause.get(root.cause, 0) + 1},
+            }
+        )
+        self.backoff = self.backoff.model_copy(
+            update={
+                "consecutive": self.backoff.consecutive + decision.grows_backoff,
+                "next_attempt_time": None,
+                "free": row.free + (not decision.charged),
+                "free_limited": row.limited + (root.charge == Charge.FREE_LIMITED),
+                "step": max(self.backoff.step, step, root.step),
+            }
+        )
+
+    def record_scaling(self, root: RootCause, attempt: int) -> None:
+        """Count the restart that a new size makes of running pods, which is nobody's fault."""
+        counts = self.restarts.by_cause
+        self.restarts = self.restarts.model_copy(
+            update={
+                "total": self.restarts.total + 1,
+                "by_cause": counts | {root.cause: counts.get(root.cause, 0) + 1},
+            }
+        )
+        self.failed = set()
+        self.incident = OpenIncident(opened_at=self._now, root_cause=root, acted_attempt=attempt)
+
+    def count_replaced(self, role: Role, number: int = 1) -> None:
+        """Count pods of a role that were replaced, or restarted by the kubelet, because of a failure."""
+        self.restarts_by_role[role] = self.restarts_by_role.get(role, 0) + number
+
+    def next_attempt_at(self, due: datetime | None) -> None:
+        """Remember when the next attempt begins, if one waits for that."""
+        self.backoff = self.backoff.model_copy(update={"next_attempt_time": due})
+
+    def remember(self, incident: LastIncident) -> None:
+        """Keep in status what was acted upon, or ended the job."""
+        self.last_incident = incident
+
+    def close(self, since: datetime) -> float:
+        """End the incident: the job is Running again. Returns the seconds that it took."""
+        self.incident = None
+        seconds = max(0.0, round((self._now - since).total_seconds(), 3))
+        if self.last_incident is not None:
+            self.last_incident = self.last_incident.model_copy(
+                update={"recovered_at": self._now, "recovery_seconds": seconds}
+            )
+        return seconds
+
+    def cancel(self) -> None:
+        """End the incident without an action, or without a recovery."""
+        self.incident, self.failed = None, set()
+        self.next_attempt_at(None)
+
+    def reset_backoff(self) -> None:
+        """Let the next restart wait, and be free, as if it were the first."""
+        self.backoff = self.backoff.model_copy(update={"consecutive": 0, "free": 0, "free_limited": 0})
+
+    def persisted_incident(self) -> OpenIncident | None:
+        """Return the open incident for status."""
+        if self.incident is None:
+            return None
+        return self.incident.model_copy(update={"failed": write_indexes(self.failed)})
