@@ -1,1 +1,1 @@
-"""The resource: its models, names, defaults and CustomResourceDefinition. Pure."""
+"""The resource DistributedTrainingJob: its models, enums, defaults and CustomResourceDefinition. Pure."""

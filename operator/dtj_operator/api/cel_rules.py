@@ -1,14 +1,14 @@
-"""What the API server refuses beyond types: CEL rules, each with a sentence that says what to
-change.
+"""The CEL rules by which the API server refuses a job, each with a message that says what to change.
 
 Loops over the roles are cheap because replicaSpecs has at most four entries. The API server
-estimates the cost of every rule beforehand, which is why each list and text that a rule can
-reach has a bound in the schema.
+estimates the cost of every rule in advance. Therefore each list and text that a rule reads has a
+limit in the schema.
 
-It evaluates all of them with every write, those of a status too. There, to look up one field it
-copies the schemas of all fields beside it. So a rule stands as deep as it can, where few fields
-are declared, and what a write of a status cannot break is one rule that ends early. A rule
-of an object whose default is {} has to hold for that as it is, before the defaults within.
+The API server evaluates all rules with every write, also with a write of the status. To look up
+one field it copies the schemas of all fields beside it. Therefore a rule stands as deep as
+possible, where few fields are declared, and all rules about immutable fields are one rule that
+ends early when the status was written. A rule of an object whose default is {} has to hold for
+the empty object, because the defaults inside are set later.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dtj_operator.api.enums import ONE_POD_STRATEGIES
 
 
 class Rule(NamedTuple):
-    """One x-kubernetes-validation."""
+    """One entry of x-kubernetes-validations."""
 
     rule: str
     message: str
     path: str = ""
-    """fieldPath, relative to where the rule stands."""
+    """The fieldPath, relative to the place of the rule."""
     words: str = ""
-    """messageExpression: what is said in place of `message`."""
+    """The messageExpression, which replaces `message`."""
 
     def wire(self) -> dict[str, str]:
-        """As it stands in the CRD."""
+        """Return the rule as the CRD has it."""
         result = {"rule": self.rule, "message": self.message}
         if self.path:
             result["fieldPath"] = self.path
@@ -162,7 +162,7 @@ CHECKPOINT_RULE = Rule(
 
 MANAGED_BY_RULE = Rule(
     "self == oldSelf",
-    "managedBy cannot be changed: delete the job and create it anew.",
+    "managedBy cannot be changed: delete the job and create it again.",
 )
 
 _ADVICE = "suspend the job first and change it before it is resumed."
@@ -199,8 +199,8 @@ IMMUTABLE_RULES = (
         "oldSelf.spec.replicaSpecs[r].restartPolicy)",
         "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _ADVICE,
     ),
-    # Both ways: `==` looks for the declared keys of its left side alone, so that an undeclared key could stand in for
-    # one of them. One undeclared key for another is what no rule can see; the operator reports that as drift.
+    # Compared in both directions: `==` looks at the declared keys of its left side alone, so that an undeclared key
+    # could replace a declared one. No rule can see one undeclared key replaced by another; the operator reports that.
     Rule(
         "self.spec.replicaSpecs.all(r, !(r in oldSelf.spec.replicaSpecs) || "
         "(self.spec.replicaSpecs[r].template == oldSelf.spec.replicaSpecs[r].template && "
@@ -208,14 +208,14 @@ IMMUTABLE_RULES = (
         "A template cannot be changed while the job runs: " + _ADVICE,
     ),
 )
-"""What holds between the specs of a job that runs; the server knows them as one rule, STARTED_RULE."""
+"""What must not change while a job runs; the CRD has all of them as one rule, STARTED_RULE."""
 
-_ALL_UNCHANGED = " && ".join(f"({fixed.rule})" for fixed in IMMUTABLE_RULES)
-_MESSAGES = " + ".join(f"(({fixed.rule}) ? '' : '{fixed.message} ')" for fixed in IMMUTABLE_RULES)
+_ALL_UNCHANGED = " && ".join(f"({each.rule})" for each in IMMUTABLE_RULES)
+_MESSAGES = " + ".join(f"(({each.rule}) ? '' : '{each.message} ')" for each in IMMUTABLE_RULES)
 
 STARTED_RULE = Rule(
     "!has(oldSelf.status) || !has(oldSelf.status.startTime) || "
-    # A write changes the spec or the status, never both: where the message differs, nothing else has to be compared.
+    # A write changes the spec or the status, never both: if the message differs, the spec is the same.
     "(has(self.status) && has(self.status.message) && has(oldSelf.status.message) && "
     "self.status.message != oldSelf.status.message) || "
     f"({_ALL_UNCHANGED})",
@@ -249,4 +249,4 @@ RULES_BY_PATH: dict[str, tuple[Rule, ...]] = {
     "spec.failurePolicy.backoff": (BACKOFF_RULE,),
     "spec.checkpoint": (CHECKPOINT_RULE,),
 }
-"""Where each rule stands; a star is every entry of a map or list."""
+"""The rules by their place in the schema; a star is every entry of a map or list."""

@@ -25,6 +25,7 @@ DEFAULT_PORT = 2222
 DEFAULT_MAIN_CONTAINER = "tensorflow"
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 
+# Limits on what a user may write. CEL rules need a limit on every list and text that they read.
 SECONDS_MAX = 2_147_483_647
 COUNT_MAX = 100_000
 NAME_MAX = 253
@@ -35,4 +36,4 @@ KEYS_MAX = 64
 CONTAINERS_MAX = 32
 ENVIRONMENT_MAX = 512
 LEVELS_MAX = 200
-"""Of lists and objects within each other: ten times what a pod has at its deepest, and less than pydantic's 255."""
+"""Nesting depth of a pod template: ten times the deepest field of a pod, and less than the 255 that pydantic allows."""

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, made from the models; crds/ holds the same text."""
+"""The CustomResourceDefinition, generated from the models; `make generate` writes it to crds/."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from dtj_operator.api.status import JobStatus
 from dtj_operator.api.structural_schema import Schema, structural_schema
 
 COLUMNS = (
-    ("State", "string", ".status.phase", 0, "The state in one word."),
-    ("Strategy", "string", ".status.strategy.type", 0, "The strategy in use."),
-    ("Workers", "string", ".status.workers", 0, "Ready and wanted chief and worker pods."),
-    ("Restarts", "integer", ".status.restarts.total", 0, "Incidents that were acted upon."),
-    ("Step", "integer", ".status.progress.step", 0, "Training steps made."),
+    ("State", "string", ".status.phase", 0, "State in one word."),
+    ("Strategy", "string", ".status.strategy.type", 0, "Strategy in use."),
+    ("Workers", "string", ".status.workers", 0, "Ready and desired chief and worker pods."),
+    ("Restarts", "integer", ".status.restarts.total", 0, "Incidents that led to a restart."),
+    ("Step", "integer", ".status.progress.step", 0, "Completed training steps."),
     ("Age", "date", ".metadata.creationTimestamp", 0, "Time since the job was created."),
-    ("Message", "string", ".status.message", 1, "What it waits for, or what happened last."),
+    ("Message", "string", ".status.message", 1, "What the job waits for, or what happened last."),
 )
 
 
 def crd() -> dict[str, Any]:
-    """The CustomResourceDefinition."""
+    """Return the CustomResourceDefinition as a dict."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -82,13 +82,13 @@ def crd() -> dict[str, Any]:
 
 
 def crd_yaml() -> str:
-    """The CustomResourceDefinition as text, the same each time."""
+    """Return the CustomResourceDefinition as YAML."""
     head = "# Made by `dtj-operator crd` from operator/dtj_operator/api; do not edit.\n"
     return head + yaml.dump(crd(), Dumper=_InFull, sort_keys=False, width=100, allow_unicode=True)
 
 
 class _InFull(yaml.SafeDumper):
-    """What stands in two places is written twice: not every reader of YAML follows references."""
+    """A dumper without anchors and aliases, because not every YAML reader follows them."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
         return True
@@ -128,14 +128,14 @@ def _status() -> Schema:
     conditions = schema["properties"]["conditions"]
     conditions["x-kubernetes-list-type"] = "map"
     conditions["x-kubernetes-list-map-keys"] = ["type"]
-    # It has one writer: who owns which field of it is not worth working out with every write.
+    # The status has one writer: the API server need not compute the owner of each field with every write.
     schema["x-kubernetes-map-type"] = "atomic"
     _without_defaults(schema)
     return schema
 
 
 def _without_defaults(schema: Schema) -> None:
-    """Status is written whole by the operator: the server has nothing to fill in."""
+    """Delete all defaults: the operator writes the whole status."""
     schema.pop("default", None)
     for child in schema.get("properties", {}).values():
         _without_defaults(child)
@@ -145,7 +145,7 @@ def _without_defaults(schema: Schema) -> None:
 
 
 def _at(schema: Schema, place: str) -> Schema:
-    """The schema at a place below; a star is every entry of a map or list."""
+    """Return the schema of a field by its path; a star is every entry of a map or list."""
     for name in place.split(".") if place else ():
         if name == "*":
             schema = schema["additionalProperties"] if "additionalProperties" in schema else schema["items"]

@@ -1,4 +1,4 @@
-"""The enums of spec, status, conditions and events: every word that other tools may rely on."""
+"""The enums of spec, status, conditions and events. Other tools may rely on their values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a pod does; the keys of `spec.replicaSpecs`, and TF_CONFIG's task types."""
+    """The role of a pod: a key of `spec.replicaSpecs` and a task type of TF_CONFIG."""
 
     CHIEF = "chief"
     WORKER = "worker"
@@ -15,11 +15,11 @@ class Role(StrEnum):
 
 
 TRAINING_ROLES = (Role.CHIEF, Role.WORKER, Role.PS)
-"""The roles that training needs; an evaluator only watches."""
+"""The roles that take part in training; an evaluator does not."""
 
 
 class StrategyType(StrEnum):
-    """Which tf.distribute strategy a job uses."""
+    """The tf.distribute strategy of a job."""
 
     AUTO = "Auto"
     ONE_DEVICE = "OneDevice"
@@ -35,7 +35,7 @@ ONE_POD_STRATEGIES = (StrategyType.ONE_DEVICE, StrategyType.MIRRORED, StrategyTy
 
 
 class RestartPolicy(StrEnum):
-    """What happens when a replica's main container ends with a code other than 0."""
+    """What the operator does when the main container of a replica ends with an exit code other than 0."""
 
     ON_FAILURE = "OnFailure"
     ALWAYS = "Always"
@@ -44,14 +44,14 @@ class RestartPolicy(StrEnum):
 
 
 class SuccessType(StrEnum):
-    """Whose success is the job's."""
+    """The replicas whose success makes the job succeed."""
 
     CHIEF = "Chief"
     ALL_WORKERS = "AllWorkers"
 
 
 class CleanPodPolicy(StrEnum):
-    """Which pods of a finished job are removed."""
+    """The pods of a finished job that are deleted."""
 
     RUNNING = "Running"
     ALL = "All"
@@ -59,7 +59,7 @@ class CleanPodPolicy(StrEnum):
 
 
 class RestartScope(StrEnum):
-    """Which pods a restart replaces."""
+    """The pods that a restart replaces."""
 
     AUTO = "Auto"
     POD = "Pod"
@@ -68,7 +68,7 @@ class RestartScope(StrEnum):
 
 
 class RuleAction(StrEnum):
-    """What a failure rule does with the root cause it matches."""
+    """The action of a failure rule whose condition matches the root cause."""
 
     IGNORE = "Ignore"
     RESTART_POD = "RestartPod"
@@ -78,7 +78,7 @@ class RuleAction(StrEnum):
 
 
 class Phase(StrEnum):
-    """The state of a job in one word, derived from the conditions, for people."""
+    """The state of a job in one word, for people; programs read the conditions."""
 
     PENDING = "Pending"
     STARTING = "Starting"
@@ -90,7 +90,7 @@ class Phase(StrEnum):
 
 
 class ConditionType(StrEnum):
-    """Types of `status.conditions`."""
+    """The types of `status.conditions`."""
 
     CREATED = "Created"
     RUNNING = "Running"
@@ -102,7 +102,7 @@ class ConditionType(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons of conditions; docs/reference/conditions-and-events.md explains each."""
+    """The reasons of conditions; docs/reference/conditions-and-events.md explains each."""
 
     # Created
     JOB_CREATED = "JobCreated"
@@ -145,7 +145,7 @@ class Reason(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why an incident happened; keys of `status.restarts.byCause`."""
+    """The cause of an incident; a key of `status.restarts.byCause`."""
 
     OUT_OF_MEMORY = "OutOfMemory"
     USER_ERROR = "UserError"
@@ -173,7 +173,7 @@ class Charge(StrEnum):
 
 
 class EventReason(StrEnum):
-    """Reasons of the Kubernetes events on a job."""
+    """The reasons of the Kubernetes events of a job."""
 
     CREATED = "Created"
     STARTED = "Started"

@@ -1,4 +1,4 @@
-"""The failure policy of a job: how many failures are survived, and what each of them leads to."""
+"""The failure policy in the spec: which failures lead to a restart, how many, and after how much time."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from dtj_operator.api.wire_model import WireModel
 
 
 class Backoff(WireModel):
-    """Waiting times before restarts."""
+    """The time between a failure and its restart."""
 
     initial_seconds: int = Field(
         1,
         ge=0,
         le=SECONDS_MAX,
         description="Seconds before the first charged restart; doubles with each further one. 0 "
-        "means no waiting at all.",
+        "means no backoff at all.",
     )
-    max_seconds: int = Field(300, ge=0, le=SECONDS_MAX, description="The longest waiting time in seconds.")
+    max_seconds: int = Field(300, ge=0, le=SECONDS_MAX, description="Longest backoff in seconds.")
     reset_after_seconds: int = Field(
         600,
         ge=0,
         le=SECONDS_MAX,
-        description="Seconds of Running after which the waiting time starts anew.",
+        description="Seconds of Running after which the backoff starts again at initialSeconds.",
     )
 
 
@@ -44,7 +44,7 @@ class ExitCodes(WireModel):
 
 
 class FailureRule(WireModel):
-    """What to do about a root cause that looks like this; the first rule that matches wins."""
+    """An action for root causes that match; the first rule that matches wins."""
 
     name: str = Field("", max_length=NAME_MAX, description="A name for messages and events, free to choose.")
     roles: tuple[Role, ...] = Field((), max_length=4, description="Roles the rule is for; empty means every role.")
@@ -61,39 +61,39 @@ class FailureRule(WireModel):
         description="RE2 expression that has to match somewhere in the termination message; empty means every message.",
     )
     action: RuleAction = Field(
-        description="Ignore restarts as usual and never charges. RestartPod, RestartRole and "
+        description="Ignore restarts as usual without counting it. RestartPod, RestartRole and "
         "RestartJob restart that much. FailJob fails the job with reason FailedByRule."
     )
     count_towards_limit: bool = Field(
         True,
-        description="Whether the restart counts towards maxRestarts. False restarts free of charge, with backoff.",
+        description="Whether the restart counts towards maxRestarts. The backoff applies in both cases.",
     )
 
 
 class FailurePolicy(WireModel):
-    """How failures are survived, and for how long."""
+    """Which failures lead to a restart, and how many of them."""
 
     max_restarts: int = Field(
         3,
         ge=0,
         le=SECONDS_MAX,
-        description="How many charged incidents are restarted; the next charged one fails the job.",
+        description="Number of charged incidents that lead to a restart; the next one fails the job.",
     )
     restart_scope: RestartScope = Field(
         RestartScope.AUTO,
         description="Which pods a restart replaces: Auto follows the strategy, Pod the failed "
         "ones, Role all of the failed role, Job every unfinished chief, worker and ps.",
     )
-    backoff: Backoff = Field(Backoff(), description="Waiting times before restarts.")
+    backoff: Backoff = Field(Backoff(), description="Time between a failure and its restart.")
     node_loss_seconds: int = Field(
         30,
         ge=1,
         le=SECONDS_MAX,
-        description="A node that has not renewed its Lease for this many seconds is given up, "
+        description="A node that has not renewed its Lease for this many seconds counts as lost, "
         "and its pods are replaced. Fewer than 12 act as 12: a kubelet renews it every 10 seconds.",
     )
     rules: tuple[FailureRule, ...] = Field(
         (),
         max_length=32,
-        description="Rules that come before restartPolicy; the first that matches the root cause wins.",
+        description="Rules that are tried before restartPolicy; the first that matches the root cause wins.",
     )

@@ -1,4 +1,4 @@
-"""A DistributedTrainingJob as it came from the API server."""
+"""A DistributedTrainingJob, parsed from the JSON of the API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METADATA = (
     "creationTimestamp",
     "deletionTimestamp",
 )
-"""What is read of a job's metadata."""
+"""The metadata fields that the operator reads."""
 CHANGEABLE: dict[str, Any] = {
     "suspend": True,
     "ttl_seconds_after_finished": True,
@@ -37,14 +37,14 @@ CHANGEABLE: dict[str, Any] = {
     "failure_policy": {"max_restarts"},
     "replica_specs": {"worker": {"replicas"}},
 }
-"""Fields that may change while a job runs, as pydantic's `exclude` takes them."""
-_NOTHING = JobSpec(replica_specs={})
+"""The fields that may change while a job runs, in the form of pydantic's `exclude`."""
+_EMPTY_SPEC = JobSpec(replica_specs={})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Metadata, spec and status of one job."""
+    """The metadata, spec and status of one job."""
 
     name: str
     namespace: str
@@ -56,14 +56,16 @@ class Job:
     spec: JobSpec
     status: JobStatus
     problem: str = ""
-    """Why the spec cannot be read, in one sentence; then `spec` is empty."""
+    """Why the spec cannot be parsed, in one sentence; `spec` is empty then."""
     status_readable: bool = True
-    """Whether `status` is what stands in the API; if not, it must not be overwritten."""
+    """Whether the status could be parsed; if not, it must not be overwritten."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Job:
-        """Read the API's JSON. Never raises for an object that the API server has accepted: a
-        spec that an older schema let through ends up in `problem`.
+        """Parse the JSON of the API server.
+
+        Never raises for an object that the API server has accepted: if an older schema accepted
+        an invalid spec, `problem` says what is wrong.
         """
         meta = raw.get("metadata") or {}
         status_readable = True
@@ -88,7 +90,7 @@ class Job:
 
     @property
     def without_checkpoints(self) -> bool:
-        """Whether a job of several pods would lose all its work with any of them."""
+        """Whether the job has several pods and no checkpoints, so that one failure loses all its work."""
         pods = sum(replica.replicas for replica in self.spec.replica_specs.values())
         return pods > 1 and not self.spec.checkpoint.directory
 
@@ -99,14 +101,14 @@ class Job:
 
 
 def managed_here(manager: str) -> bool:
-    """Whether this value of `spec.managedBy` leaves a job to this operator."""
+    """Tell whether this value of `spec.managedBy` means this operator."""
     return manager in {"", MANAGED_BY}
 
 
 def spec_hash(spec: JobSpec) -> str:
-    """16 hex digits over all that must not change while the job runs.
+    """Return 16 hex digits over all fields that must not change while the job runs.
 
-    Defaults are left out, so that a field that a newer schema adds changes no hash.
+    Defaults are left out, so that a new field in a later version changes no hash.
     """
     fixed = spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
     text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
@@ -114,7 +116,7 @@ def spec_hash(spec: JobSpec) -> str:
 
 
 def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:
-    """The spec, or next to nothing and why it cannot be read."""
+    """Return the spec, or an empty one and the reason why it cannot be parsed."""
     problem = _depth_problem(raw)
     if not problem:
         try:
@@ -122,11 +124,11 @@ def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:
         except ValidationError as error:
             problem = _first(error)
     manager = str(raw.get("managedBy") or "")
-    return _NOTHING.model_copy(update={"managed_by": manager}), f"spec cannot be read: {problem}"
+    return _EMPTY_SPEC.model_copy(update={"managed_by": manager}), f"spec cannot be read: {problem}"
 
 
 def _depth_problem(raw: Mapping[str, Any]) -> str:
-    """What the schema cannot count: it lets templates have fields that it does not know."""
+    """Tell whether a template nests too deeply; the schema cannot limit that in undeclared fields."""
     level: list[Any] = [raw]
     for _ in range(LEVELS_MAX):
         below = (one.values() if isinstance(one, dict) else one for one in level)

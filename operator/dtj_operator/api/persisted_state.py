@@ -1,4 +1,4 @@
-"""What status remembers for a restart of the operator itself."""
+"""What the operator stores in `status.ledger` to continue after a restart of its own."""
 
 from __future__ import annotations
 
@@ -9,66 +9,70 @@ from dtj_operator.api.wire_model import Instant, Second, WireModel
 
 
 class RootCause(WireModel):
-    """The most likely root cause of the open incident, so far."""
+    """The most likely root cause of the open incident so far."""
 
     role: Role = Field(description="Role of the pod.")
     index: int = Field(description="Index of the pod.")
     node: str = Field("", description="Node of the pod.")
     exit_code: int | None = Field(None, description="Exit code of its main container, if it ended.")
-    cause: Cause = Field(description="Cause that this failure alone would have.")
-    evidence: bool = Field(False, description="Whether a disruption is proven.")
-    rank: int = Field(description="How likely this is the root; smaller is likelier.")
-    charge: str = Field(alias="standing", description="Charged, Proven (free) or Unproven (free, 10 in a row).")
+    cause: Cause = Field(description="Cause of this failure alone.")
+    evidence: bool = Field(False, description="Whether there is evidence of a disruption.")
+    rank: int = Field(description="Rank as root cause; smaller is more likely.")
+    charge: str = Field(
+        alias="standing", description="Charged; Proven (not charged); or Unproven (not charged, at most 10 in a row)."
+    )
     rule: int | None = Field(None, description="Index of the failure rule that matches.")
-    step: int = Field(0, description="Step that the pod reported last.")
-    at: Instant = Field(description="When the container ended, or when that was seen.")
-    message: str = Field("", description="What the pod said last.")
+    step: int = Field(0, description="Last training step that the pod reported.")
+    at: Instant = Field(description="When the container ended, or when the operator saw that.")
+    message: str = Field("", description="Termination message of the pod.")
 
 
 class OpenIncident(WireModel):
-    """The recovery under way."""
+    """An incident that is not closed yet."""
 
     opened_at: Instant = Field(description="When the first failure was seen.")
-    root_cause: RootCause = Field(alias="root", description="The root cause, so far; final once acted upon.")
+    root_cause: RootCause = Field(alias="root", description="Root cause so far; final after the restart.")
     failed: dict[Role, str] = Field(
         default_factory=dict, description="Indexes of the pods that failed within this incident, by role."
     )
     acted_attempt: int | None = Field(
-        None, description="Attempt of the action; not set while the incident waits for it."
+        None, description="Attempt that the restart began; not set while the incident waits for the restart."
     )
 
 
 class ReplicaGroup(WireModel):
-    """Indexes of one role whose pods have to be of one attempt."""
+    """The replicas of one role whose pods belong to the same attempt."""
 
-    attempt: int = Field(description="Pods of an older attempt are replaced.")
-    indexes: str = Field(description="For instance 0-3,7.")
-    observed: str = Field("", alias="seen", description="Those of them whose pod has been observed to exist.")
+    attempt: int = Field(description="Attempt of these replicas; pods of an older attempt are replaced.")
+    indexes: str = Field(description="Indexes of the replicas, for instance 0-3,7.")
+    observed: str = Field("", alias="seen", description="Those of them whose pod the operator has observed.")
 
 
 class EvaluatorRestart(WireModel):
-    """The last failure of one evaluator, which never concerns the job."""
+    """The last failure of one evaluator. Evaluators restart apart from the job."""
 
     index: int = Field(description="Index of the evaluator.")
-    uid: str = Field("", description="UID of the pod that failed; empty if it had vanished.")
+    uid: str = Field("", description="UID of the pod that failed; empty if the pod was gone.")
     consecutive: int = Field(0, description="Failures in a row.")
-    due: Instant | None = Field(None, description="When it is replaced; not set once it was.")
-    stays: bool = Field(False, description="Whether it is not replaced at all, as under restartPolicy Never.")
+    due: Instant | None = Field(None, description="When the pod is replaced; not set after that.")
+    stays: bool = Field(False, description="Whether the pod is never replaced, as with restartPolicy Never.")
 
 
 class PersistedState(WireModel):
-    """What the operator has to remember to go on after a restart of its own."""
+    """The state that the operator needs after a restart of its own."""
 
     replicas: dict[Role, tuple[ReplicaGroup, ...]] = Field(
-        default_factory=dict, alias="slots", description="Which attempt each pod has to be of, by role."
+        default_factory=dict, alias="slots", description="Attempt of each replica, by role."
     )
-    incident: OpenIncident | None = Field(None, description="The recovery under way.")
+    incident: OpenIncident | None = Field(None, description="The open incident.")
     container_restarts: dict[Role, dict[int, int]] = Field(
         default_factory=dict,
         alias="inPlace",
-        description="Restarts of containers by the kubelet that were counted, by role and index.",
+        description="Container restarts by the kubelet that were counted, by role and index.",
     )
-    evaluators: tuple[EvaluatorRestart, ...] = Field((), description="Failures of evaluators that were dealt with.")
+    evaluators: tuple[EvaluatorRestart, ...] = Field(
+        (), description="Failures of evaluators that the operator has handled."
+    )
     first_pod_time: Second | None = Field(None, description="When the first pod was created, for startDeadlineSeconds.")
     first_running_time: Second | None = Field(None, description="When the job was Running for the first time.")
     started: bool = Field(False, description="Whether the job was Running since its last start or resume.")

@@ -1,7 +1,7 @@
-"""What the operator itself reads of a pod template, and the shape that this must have.
+"""The shape of those fields of a pod template that the operator reads.
 
-The API server keeps most of a template as it is, nonsense too; nonsense that is read here would end
-a pass, while all other goes with the pod to the server, which refuses it in its own words.
+The CRD accepts any value in most fields of a template. A wrong type in a field that the operator
+reads would fail the reconcile; all other fields go to the API server with the pod, which refuses them itself.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class _Template(WireModel):
 
 
 def check_pod_template(template: dict[str, Any]) -> dict[str, Any]:
-    """The template as it is; raises ValueError with the first place whose shape is wrong."""
+    """Return the template unchanged. Raises ValueError with the first field of a wrong type."""
     try:
         _Template.model_validate(template)
     except ValidationError as error:

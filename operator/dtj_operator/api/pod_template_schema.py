@@ -1,8 +1,8 @@
-"""The schema of a pod template: as much as rules have to see, and nothing lost.
+"""The schema of a pod template in the CRD. No field of a template is lost.
 
-Rules compare a template with its former self, and `==` in CEL skips keys that the schema does
-not declare. So every field of PodSpec and Container that Kubernetes 1.35 knows is declared by
-name, without a type; fields that are newer are kept as well, and the spec hash watches them.
+A CEL rule compares a template with its former value, and `==` ignores keys that the schema does
+not declare. Therefore every field of PodSpec and Container in Kubernetes 1.35 is declared by name,
+without a type. Newer fields are kept as well; the spec hash detects their changes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ METADATA_FIELDS = ("annotations", "finalizers", "generateName", "labels", "name"
 
 
 def pod_template_schema() -> Schema:
-    """The schema of `spec.replicaSpecs.*.template`."""
+    """Return the schema of `spec.replicaSpecs.*.template`."""
     return _open(
         "The pod template of this role. Every field of a PodTemplateSpec is kept; hostname, "
         "subdomain, restartPolicy and the dtj.dev labels are set by the operator.",
@@ -129,7 +129,7 @@ def _container() -> Schema:
 
 
 def _open(description: str, **properties: Schema) -> Schema:
-    """An object that keeps what it does not declare."""
+    """Return the schema of an object that keeps undeclared fields."""
     return {
         "type": "object",
         "description": description,

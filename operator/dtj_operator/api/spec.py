@@ -1,7 +1,7 @@
 """The spec of a DistributedTrainingJob: fields, defaults, descriptions.
 
-These models are the one source of the schema in `crds/`; what a single field cannot say is a
-rule in `api.rules`.
+The schema in `crds/` is generated from these models. Rules that concern several fields stand in
+`api.cel_rules`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dtj_operator.api.wire_model import WireModel
 
 
 class Communication(WireModel):
-    """Collective communication of MultiWorkerMirrored."""
+    """The collective communication of MultiWorkerMirrored."""
 
     implementation: Literal["Auto", "Ring", "NCCL"] = Field(
         "Auto",
@@ -29,7 +29,7 @@ class Communication(WireModel):
         0,
         ge=0,
         le=SECONDS_MAX,
-        description="Seconds after which a collective operation is given up; 0 relies on heartbeats alone.",
+        description="Timeout of a collective operation in seconds; 0 relies on heartbeats alone.",
     )
     bytes_per_pack: int = Field(
         0,
@@ -40,7 +40,7 @@ class Communication(WireModel):
 
 
 class VariablePartitioner(WireModel):
-    """How ParameterServer splits large variables over the ps replicas."""
+    """The partitioner by which ParameterServer splits large variables over the ps replicas."""
 
     type: Literal["MinSize", "MaxSize", "FixedShards"] = Field(
         "MinSize",
@@ -54,15 +54,15 @@ class VariablePartitioner(WireModel):
 
 
 class Strategy(WireModel):
-    """Which tf.distribute strategy, and how it is tuned."""
+    """The tf.distribute strategy and its options."""
 
     type: StrategyType = Field(
         StrategyType.AUTO,
         description="The tf.distribute strategy. Auto chooses by roles, pods and GPUs, and says "
-        "why in status.strategy. None has no opinion: the pods get TF_CONFIG only.",
+        "why in status.strategy. None chooses nothing: the pods get TF_CONFIG only.",
     )
     cross_device_ops: Literal["Auto", "NCCL", "HierarchicalCopy", "ReductionToOneDevice"] = Field(
-        "Auto", description="How Mirrored reduces over the devices of one pod."
+        "Auto", description="How Mirrored reduces gradients over the devices of one pod."
     )
     communication: Communication = Field(
         Communication(), description="Collective communication of MultiWorkerMirrored."
@@ -80,8 +80,8 @@ class ReplicaSpec(WireModel):
     replicas: int = Field(1, ge=0, le=COUNT_MAX, description="Number of pods of this role; at most 1 for chief.")
     restart_policy: RestartPolicy = Field(
         RestartPolicy.ON_FAILURE,
-        description="What a failure leads to. OnFailure: the operator replaces the pod. Always: "
-        "the kubelet restarts the container in place (ps and evaluator only). Never: the job "
+        description="What happens after a failure. OnFailure: the operator replaces the pod. Always: "
+        "the kubelet restarts the container in its pod (ps and evaluator only). Never: the job "
         "fails. ExitCode: the exit code decides whether to restart or to fail.",
     )
     template: Annotated[dict[str, Any], AfterValidator(check_pod_template)] = Field(
@@ -101,18 +101,18 @@ class SuccessPolicy(WireModel):
         0,
         ge=0,
         le=SECONDS_MAX,
-        description="How many seconds a succeeded job lets its evaluator end by itself before it is stopped.",
+        description="Seconds that a succeeded job waits for its evaluator to end before it is stopped.",
     )
 
 
 class Checkpoint(WireModel):
-    """Where and how often the trainer saves its state."""
+    """Where and how often the trainer saves checkpoints."""
 
     directory: str = Field(
         "",
         max_length=TEXT_MAX,
         description="A path that every pod sees, or a URI (gs://, s3://, hdfs://). Empty means "
-        "no checkpoints: a restarted job begins at step 0.",
+        "no checkpoints: a restarted job begins again at step 0.",
     )
     persistent_volume_claim: str = Field(
         "",
@@ -125,9 +125,9 @@ class Checkpoint(WireModel):
 
 
 class JobSpec(WireModel):
-    """What the user asks for."""
+    """The desired state of a job."""
 
-    strategy: Strategy = Field(Strategy(), description="Which tf.distribute strategy, and how it is tuned.")
+    strategy: Strategy = Field(Strategy(), description="The tf.distribute strategy and its options.")
     replica_specs: dict[Role, ReplicaSpec] = Field(
         description="The roles of the job: chief, worker, ps, evaluator. At least one of chief and worker is needed."
     )
@@ -143,7 +143,9 @@ class JobSpec(WireModel):
         description="DNS domain of the cluster, appended to the addresses in TF_CONFIG when set.",
     )
     success_policy: SuccessPolicy = Field(SuccessPolicy(), description="When the job has succeeded.")
-    failure_policy: FailurePolicy = Field(FailurePolicy(), description="How failures are survived, and for how long.")
+    failure_policy: FailurePolicy = Field(
+        FailurePolicy(), description="Which failures lead to a restart, and how many of them."
+    )
     suspend: bool = Field(
         False,
         description="True stops all pods and keeps the job; false starts it again from its last checkpoint.",
@@ -151,14 +153,14 @@ class JobSpec(WireModel):
     managed_by: str = Field(
         "",
         max_length=63,
-        description="The controller in charge. Anything else than empty or dtj.dev/operator "
-        "makes this operator leave the job alone. Immutable.",
+        description="The controller that manages the job. With any value but empty and dtj.dev/operator "
+        "this operator ignores the job. Immutable.",
     )
     active_deadline_seconds: int | None = Field(
         None,
         ge=0,
         le=SECONDS_MAX,
-        description="Seconds from startTime after which an unfinished job fails. A resume starts the clock anew.",
+        description="Seconds from startTime after which an unfinished job fails. A resume starts this time again.",
     )
     start_deadline_seconds: int | None = Field(
         None,
@@ -177,9 +179,9 @@ class JobSpec(WireModel):
         description="Which pods of a finished job are removed: Running the unfinished ones, All "
         "every pod and the service, None nothing.",
     )
-    checkpoint: Checkpoint = Field(Checkpoint(), description="Where and how often the trainer saves its state.")
+    checkpoint: Checkpoint = Field(Checkpoint(), description="Where and how often the trainer saves checkpoints.")
 
     def replicas(self, role: Role) -> int:
-        """How many pods of `role` are wanted; 0 when the role is not in the job."""
+        """Return the number of desired pods of a role; 0 when the role is not in the job."""
         replica = self.replica_specs.get(role)
         return replica.replicas if replica else 0

@@ -1,8 +1,4 @@
-"""The status of a DistributedTrainingJob: what people read, and what the operator remembers.
-
-Instants that people compare with Kubernetes' own are whole seconds (`Second`); those that the
-operator counts with have microseconds (`Instant`).
-"""
+"""The status of a DistributedTrainingJob: conditions, counts, restarts, progress."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from dtj_operator.api.wire_model import Instant, Second, WireModel
 
 
 class Condition(WireModel):
-    """A metav1.Condition."""
+    """A condition, as metav1.Condition."""
 
     type: ConditionType = Field(description="Which aspect of the job this is about.")
     status: str = Field(description="True, False or Unknown.", json_schema_extra={"enum": ["True", "False", "Unknown"]})
@@ -38,40 +34,41 @@ class StrategyChoice(WireModel):
 
 
 class ReplicaStatus(WireModel):
-    """Counts of one role."""
+    """The pod counts of one role."""
 
-    desired: int = Field(0, description="Pods wanted.")
+    desired: int = Field(0, description="Desired pods.")
     created: int = Field(0, description="Pods that exist.")
     ready: int = Field(0, description="Pods that are Ready.")
-    succeeded: int = Field(0, description="Replicas that are done.")
+    succeeded: int = Field(0, description="Replicas that have completed.")
     failed: int = Field(0, description="Pods that have failed and are not replaced yet.")
-    restarts: int = Field(0, description="Pods replaced or restarted in place because of failures.")
+    restarts: int = Field(0, description="Restarts because of failures, by the operator or by the kubelet.")
 
 
 class Restarts(WireModel):
-    """Incidents that were acted upon."""
+    """Counts of the incidents that led to a restart."""
 
-    total: int = Field(0, description="All incidents acted upon.")
-    charged: int = Field(0, description="Those that count towards failurePolicy.maxRestarts.")
-    by_cause: dict[Cause, int] = Field(default_factory=dict, description="All of them by cause.")
+    total: int = Field(0, description="All incidents that led to a restart.")
+    charged: int = Field(0, description="Those of them that count towards failurePolicy.maxRestarts.")
+    by_cause: dict[Cause, int] = Field(default_factory=dict, description="All of them, by cause.")
 
 
 class BackoffStatus(WireModel):
-    """Where the waiting before restarts stands."""
+    """The state of the backoff between restarts."""
 
-    consecutive: int = Field(0, description="Restarts in a row that made the waiting longer, since the last reset.")
+    consecutive: int = Field(0, description="Restarts in a row that made the backoff longer, since its last reset.")
     next_attempt_time: Instant | None = Field(None, description="When the next restart is due.")
-    free: int = Field(0, description="Restarts free of charge in a row.")
+    free: int = Field(0, description="Restarts in a row that were not charged.")
     free_limited: int = Field(
         0,
         alias="unproven",
-        description="Restarts free of charge in a row without evidence of a disruption; more than 10 are charged.",
+        description="Restarts in a row that were not charged although there was no evidence of a disruption; "
+        "after 10 they are charged.",
     )
-    step: int = Field(0, description="Highest training step reported when the row began.")
+    step: int = Field(0, description="Highest training step that was reported when this row of restarts began.")
 
 
 class LastIncident(WireModel):
-    """The last incident that was acted upon, or that ended the job."""
+    """The last incident that led to a restart, or that failed the job."""
 
     time: Instant = Field(description="When its first failure was seen.")
     cause: Cause = Field(description="Its root cause.")
@@ -79,78 +76,78 @@ class LastIncident(WireModel):
     index: int = Field(0, description="Index of that pod.")
     node: str = Field("", description="Node of that pod.")
     exit_code: int | None = Field(None, description="Exit code of that pod's main container.")
-    message: str = Field("", description="What that pod said last.")
-    action: str = Field("", description="What the operator did.")
+    message: str = Field("", description="Termination message of that pod.")
+    action: str = Field("", description="Action of the operator.")
     recovered_at: Instant | None = Field(None, description="When the job was Running again.")
     recovery_seconds: float | None = Field(None, description="From time to recoveredAt.")
 
 
 class Progress(WireModel):
-    """How far the training is, as the success pod reports it."""
+    """The training progress that the success replica reports."""
 
-    step: int | None = Field(None, description="Training steps made.")
-    total_steps: int | None = Field(None, description="Training steps wanted, if known.")
-    epoch: float | None = Field(None, description="Epoch under way.")
-    steps_per_second: float | None = Field(None, description="Speed in steps.")
-    examples_per_second: float | None = Field(None, description="Speed in examples.")
-    loss: float | None = Field(None, description="The last loss.")
-    metrics: dict[str, float] = Field(default_factory=dict, description="The last metrics by name.")
+    step: int | None = Field(None, description="Completed training steps.")
+    total_steps: int | None = Field(None, description="All training steps of the job, if known.")
+    epoch: float | None = Field(None, description="Current epoch.")
+    steps_per_second: float | None = Field(None, description="Training steps per second.")
+    examples_per_second: float | None = Field(None, description="Training examples per second.")
+    loss: float | None = Field(None, description="Last reported loss.")
+    metrics: dict[str, float] = Field(default_factory=dict, description="Last reported metrics, by name.")
     last_checkpoint_step: int | None = Field(None, description="Step of the last checkpoint.")
     updated_at: Instant | None = Field(None, description="When these values were read.")
 
 
 _NO_RESTARTS, _NOTHING_PERSISTED = Restarts(), PersistedState()
-"""Defaults that all jobs share. As plain defaults pydantic copies them deeply for each status that it reads, because
-dicts are in them: that took most of the reading."""
+"""Defaults that all jobs share. Pydantic would deep-copy plain defaults with dicts in them for each status that it
+reads, which took most of the time of reading."""
 
 
 class JobStatus(WireModel):
-    """What is known of the job."""
+    """The observed state of the job."""
 
-    observed_generation: int = Field(0, description="Generation of the spec that was acted upon.")
-    phase: Phase = Field(Phase.PENDING, description="The state in one word, for people.")
-    message: str = Field("", description="One sentence: what the job waits for, or what happened last.")
-    workers: str = Field("", description="Ready and wanted pods of chief and workers.")
-    conditions: tuple[Condition, ...] = Field((), description="The state, for programs.")
+    observed_generation: int = Field(0, description="Generation of the spec that the operator has acted on.")
+    phase: Phase = Field(Phase.PENDING, description="State of the job in one word, for people.")
+    message: str = Field("", description="One sentence for people: what the job waits for, or what happened last.")
+    workers: str = Field("", description="Ready and desired pods of chief and workers.")
+    conditions: tuple[Condition, ...] = Field((), description="State of the job, for programs.")
     strategy: StrategyChoice | None = Field(None, description="The strategy in use, and why.")
-    spec_hash: str = Field("", description="Hash of the spec the job was started with.")
+    spec_hash: str = Field("", description="Hash of the spec that the job was started with.")
     start_time: Second | None = Field(None, description="When the job was started or resumed; not set while suspended.")
     completion_time: Second | None = Field(None, description="When the job succeeded or failed.")
     replica_statuses: dict[Role, ReplicaStatus] = Field(default_factory=dict, description="Counts by role.")
-    attempt: int = Field(0, description="Goes up with each incident's action, each resume and each scaling.")
-    restarts: Restarts = Field(default_factory=lambda: _NO_RESTARTS, description="Incidents that were acted upon.")
-    backoff: BackoffStatus = Field(BackoffStatus(), description="Where the waiting before restarts stands.")
+    attempt: int = Field(0, description="Increases with each restart, resume and scaling.")
+    restarts: Restarts = Field(default_factory=lambda: _NO_RESTARTS, description="Incidents that led to a restart.")
+    backoff: BackoffStatus = Field(BackoffStatus(), description="State of the backoff between restarts.")
     last_incident: LastIncident | None = Field(
-        None, description="The last incident that was acted upon, or that ended the job."
+        None, description="The last incident that led to a restart, or that failed the job."
     )
     completed: dict[Role, tuple[int, ...]] = Field(
-        default_factory=dict, description="Indexes that are done and never run again, by role."
+        default_factory=dict, description="Indexes of the replicas that have completed and never run again, by role."
     )
     selector: str = Field("", description="Label selector of the worker pods.")
-    progress: Progress | None = Field(None, description="How far the training is.")
+    progress: Progress | None = Field(None, description="Training progress, as the success replica reports it.")
     persisted_state: PersistedState = Field(
         default_factory=lambda: _NOTHING_PERSISTED,
         alias="ledger",
-        description="What the operator has to remember; not for people.",
+        description="State that the operator needs after a restart of its own; not for people.",
     )
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of that type, if it was ever set."""
+        """Return the condition of that type, or None if it was never set."""
         for condition in self.conditions:
             if condition.type == kind:
                 return condition
         return None
 
     def holds(self, kind: ConditionType) -> bool:
-        """Whether the condition of that type is True."""
+        """Tell whether the condition of that type is True."""
         condition = self.condition(kind)
         return condition is not None and condition.holds
 
     @property
     def finished(self) -> bool:
-        """Whether the job has succeeded or failed, for ever."""
+        """Whether the job has succeeded or failed; this never changes back."""
         return self.holds(ConditionType.SUCCEEDED) or self.holds(ConditionType.FAILED)
 
     def wire(self) -> dict[str, Any]:
-        """The exact JSON for the status subresource; what is not set is left out."""
+        """Return the JSON of the status subresource; fields that are None are left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,7 +1,7 @@
-"""From pydantic's JSON schema to a structural schema that the API server accepts.
+"""Converts the JSON schema of a pydantic model into a structural schema, as the API server requires it.
 
-The API server forbids `$ref`, `anyOf` with types, `const`, `title` and `propertyNames`; it wants
-lists to say how they merge. Nothing else is changed, so the models stay the one source.
+The API server forbids `$ref`, `anyOf` with types, `const`, `title` and `propertyNames`, and lists
+have to say how they merge. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ KEPT = (
 
 
 class NotStructural(TypeError):
-    """A model uses something that a CRD cannot say; the message names the place."""
+    """A model uses a type that a CRD cannot express; the message names the field."""
 
 
 def structural_schema(model: type[BaseModel]) -> Schema:
-    """The structural schema of a model, with its defaults and descriptions."""
+    """Return the structural schema of a model, with its defaults and descriptions."""
     raw = model.model_json_schema(by_alias=True, mode="validation")
     return _convert(raw, raw.get("$defs", {}), model.__name__)
 
@@ -64,7 +64,7 @@ def _convert(node: Schema, definitions: dict[str, Schema], path: str) -> Schema:
 
 
 def _resolved(node: Schema, definitions: dict[str, Schema], path: str) -> Schema:
-    """The node with its reference followed and `X | None` reduced to X."""
+    """Follow a reference, and reduce `X | None` to X."""
     if "anyOf" in node:
         choices = [one for one in node["anyOf"] if one.get("type") != "null"]
         if len(choices) != 1:
@@ -81,5 +81,5 @@ def _resolved(node: Schema, definitions: dict[str, Schema], path: str) -> Schema
 
 
 def _default(schema: Schema, value: Any) -> Any:
-    """Objects default to {}: the server then fills in the defaults of what is inside."""
+    """Return {} for objects: the API server then sets the defaults of their fields."""
     return {} if schema["type"] == "object" else value

@@ -1,7 +1,6 @@
-"""What operator and trainer agree on, as the operator sees it.
+"""Environment variables, exit codes and /status keys that operator and trainer share.
 
-The trainer keeps its own copy (`dtj_trainer.contract`); a test holds both equal. Neither
-imports the other.
+The trainer has a copy (`dtj_trainer.contract`), and a test compares both. Neither imports the other.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "uid", "phase"
 
 
 class Environment(StrEnum):
-    """The variables that the operator sets in the main container."""
+    """The environment variables that the operator sets in the main container."""
 
     JOB = "DTJ_JOB"
     UID = "DTJ_UID"
@@ -61,7 +60,7 @@ class Environment(StrEnum):
 
 
 class ExitClass(StrEnum):
-    """How a trainer ended, in the termination message."""
+    """The `class` in a trainer's termination message: how it ended."""
 
     DONE = "done"
     USER_ERROR = "user-error"
@@ -79,7 +78,7 @@ EXIT_ERROR: Final = 1
 EXIT_PREEMPTED: Final = 42
 """Preempted with state saved."""
 EXIT_RETRY: Final = 75
-"""A peer or the infrastructure: start me again (EX_TEMPFAIL of sysexits.h)."""
+"""A peer or the infrastructure failed; the trainer asks for a restart (EX_TEMPFAIL of sysexits.h)."""
 EXIT_KILLED: Final = 137
 EXIT_TERMINATED: Final = 143
 """Preempted, nothing saved."""

@@ -1,4 +1,4 @@
-"""The base of all wire models: camelCase outside, snake_case inside, frozen."""
+"""The base class of all models of the API (camelCase in JSON, snake_case in Python, frozen) and its time types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic.alias_generators import to_camel
 
 
 class WireModel(BaseModel):
-    """A value as it stands in the API: unknown fields are ignored, nothing can be changed."""
+    """A value of the API. Unknown fields are ignored, and fields cannot be assigned."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -22,7 +22,7 @@ class WireModel(BaseModel):
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """An RFC 3339 instant of the API; None for nothing and for what is no instant."""
+    """Parse an RFC 3339 time of the API. Returns None for an empty or invalid text."""
     if not text:
         return None
     try:
@@ -33,7 +33,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def whole_second(moment: datetime) -> datetime:
-    """The second that `moment` falls in, as metav1.Time keeps it."""
+    """Round down to a whole second, as metav1.Time does."""
     return moment.replace(microsecond=0)
 
 
@@ -46,8 +46,10 @@ Second = Annotated[
     AfterValidator(_aware),
     PlainSerializer(lambda t: t.strftime("%Y-%m-%dT%H:%M:%SZ"), return_type=str),
 ]
+"""A time in whole seconds, as Kubernetes' own times: people compare both."""
 Instant = Annotated[
     datetime,
     AfterValidator(_aware),
     PlainSerializer(lambda t: t.strftime("%Y-%m-%dT%H:%M:%S.%fZ"), return_type=str),
 ]
+"""A time in microseconds, for what the operator computes with."""

@@ -1,1 +1,1 @@
-"""Plain-dict builders of everything the operator creates. Pure."""
+"""Builders of all Kubernetes objects that the operator creates, as plain dicts. Pure."""

@@ -1,4 +1,4 @@
-"""The environment that the operator gives to the main container."""
+"""The environment variables that the operator sets in the main container."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 TF_CONFIG = "TF_CONFIG"
 CACHE_SIZE = 128
-"""Blocks that are kept: they are the same for all pods of a job, and often for many jobs."""
+"""JSON texts that are cached: they are the same for all pods of a job, and often for many jobs."""
 
 
 def strategy_json(job: Job) -> str:
-    """`spec.strategy` as JSON, with the resolved type."""
+    """Return `spec.strategy` as JSON, with the chosen type instead of Auto."""
     return _cached_strategy_json(job.spec.strategy, choose_strategy(job.spec).type)
 
 
 def checkpoint_json(job: Job) -> str:
-    """`spec.checkpoint` as JSON."""
+    """Return `spec.checkpoint` as JSON."""
     return _cached_checkpoint_json(job.spec.checkpoint)
 
 
 def environment_variables(
     job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Our variables by name; TF_CONFIG among them when the job has more than one pod."""
+    """Return the operator's variables by name; TF_CONFIG is one of them if the job has more than one pod."""
     ours = {
         Environment.JOB: job.name,
         Environment.UID: job.uid,
@@ -55,12 +55,15 @@ def environment_variables(
 
 
 def variable_names(job: Job) -> set[str]:
-    """Names of our variables."""
+    """Return the names of the operator's variables."""
     return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
 
 
 def merge_environment(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Ours first, so that the user's variables can refer to them by `$(NAME)`; ours win."""
+    """Return the operator's variables, then those of the template that have other names.
+
+    In this order the variables of the template can refer to the operator's by `$(NAME)`.
+    """
     kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
     return [{"name": name, "value": value} for name, value in ours.items()] + kept
 

@@ -1,4 +1,4 @@
-"""Which container of a template trains, and what it asks for."""
+"""Finds the main container of a pod template, its TensorFlow port and its GPUs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def containers(template: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The containers of a pod template, init containers left out."""
+    """Return the containers of a pod template, without init containers."""
     return (template.get("spec") or {}).get("containers") or []
 
 
 def main_container_index(spec: JobSpec, template: Mapping[str, Any]) -> int:
-    """Position of the main container in its template.
+    """Return the position of the main container in its template.
 
-    `spec.mainContainer` when it is there, else the one named tensorflow, else the first.
+    It is the container named by `spec.mainContainer`, else the one named tensorflow, else the first.
     """
     names = [container.get("name") for container in containers(template)]
     for wanted in (spec.main_container, DEFAULT_MAIN_CONTAINER):
@@ -32,13 +32,13 @@ def main_container_index(spec: JobSpec, template: Mapping[str, Any]) -> int:
 
 
 def main_container(spec: JobSpec, template: Mapping[str, Any]) -> dict[str, Any]:
-    """The main container of a template; empty if the template has no container at all."""
-    everyone = containers(template)
-    return everyone[main_container_index(spec, template)] if everyone else {}
+    """Return the main container of a template; empty if the template has no container."""
+    found = containers(template)
+    return found[main_container_index(spec, template)] if found else {}
 
 
 def main_container_name(job: Job, role: Role) -> str:
-    """Name of the container whose end counts."""
+    """Return the name of the main container of a role; empty if the job has no such role."""
     replica = job.spec.replica_specs.get(role)
     if replica is None:
         return ""
@@ -47,7 +47,7 @@ def main_container_name(job: Job, role: Role) -> str:
 
 
 def tensorflow_port(container: Mapping[str, Any]) -> int:
-    """The port for TensorFlow: the one named `tf`, else 2222."""
+    """Return the port of the TensorFlow server: the one named `tf`, else 2222."""
     for declared in container.get("ports") or []:
         if declared.get("name") == PORT_NAME:
             return int(declared.get("containerPort") or DEFAULT_PORT)
@@ -55,18 +55,18 @@ def tensorflow_port(container: Mapping[str, Any]) -> int:
 
 
 def gpu_count(container: Mapping[str, Any]) -> int:
-    """How many GPUs a container is limited to."""
+    """Return the GPU limit of a container."""
     limits = (container.get("resources") or {}).get("limits") or {}
     return sum(_whole(limits.get(resource)) for resource in GPU_RESOURCES)
 
 
 def pod_gpu_count(template: Mapping[str, Any]) -> int:
-    """How many GPUs all containers of a pod are limited to."""
+    """Return the sum of the GPU limits of all containers of a pod."""
     return sum(gpu_count(container) for container in containers(template))
 
 
 def _whole(quantity: object) -> int:
-    """A quantity of whole devices; what is none counts as 0 (the API server refuses the pod)."""
+    """Parse a quantity of whole devices; anything else counts as 0 (the API server refuses that pod)."""
     try:
         return int(str(quantity)) if quantity is not None else 0
     except ValueError:

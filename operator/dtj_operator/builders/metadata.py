@@ -1,4 +1,4 @@
-"""Names, labels and addresses of what belongs to a job. All of them are deterministic."""
+"""Names, labels, owner references and addresses of the objects of a job."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def pod_name(job: str, role: str, index: int) -> str:
-    """`<job>-<role>-<index>`: at most 40 + 1 + 9 + 1 + 6 characters."""
+    """Return `<job>-<role>-<index>`, which has at most 40 + 1 + 9 + 1 + 6 characters."""
     return f"{job}-{role}-{index}"
 
 
 def job_labels(job: Job) -> dict[str, str]:
-    """Labels of everything that belongs to the job."""
+    """Return the labels of all objects of a job."""
     return {LABEL_JOB_NAME: job.name, LABEL_JOB_UID: job.uid}
 
 
 def pod_labels(job: Job, role: Role, index: int, attempt: int) -> dict[str, str]:
-    """Labels of one pod."""
+    """Return the labels of one pod."""
     return job_labels(job) | {
         LABEL_ROLE: str(role),
         LABEL_INDEX: str(index),
@@ -39,12 +39,12 @@ def pod_labels(job: Job, role: Role, index: int, attempt: int) -> dict[str, str]
 
 
 def worker_selector(job: Job) -> str:
-    """The selector of the worker pods, for the scale subresource."""
+    """Return the label selector of the worker pods, for the scale subresource."""
     return f"{LABEL_JOB_UID}={job.uid},{LABEL_ROLE}={Role.WORKER}"
 
 
 def owner_reference(job: Job) -> dict[str, Any]:
-    """The job as the controller of an object; deletion of the job takes the object along."""
+    """Return the reference to the job as controller: the garbage collector deletes the object with the job."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -56,7 +56,7 @@ def owner_reference(job: Job) -> dict[str, Any]:
 
 
 def object_metadata(job: Job) -> dict[str, Any]:
-    """Metadata of an object of which each job has one, by its own name."""
+    """Return the metadata of an object that each job has once, under the name of the job."""
     return {
         "name": job.name,
         "namespace": job.namespace,
@@ -66,5 +66,5 @@ def object_metadata(job: Job) -> dict[str, Any]:
 
 
 def pod_address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
-    """Where the pod's TensorFlow server is reached inside the cluster; `domain` may be empty."""
+    """Return host and port of the pod's TensorFlow server; `domain`, the DNS domain of the cluster, may be empty."""
     return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}:{port}"

@@ -1,4 +1,7 @@
-"""The network policy of one job: nobody else reaches its TensorFlow ports, where whoever connects runs code."""
+"""The network policy of one job.
+
+TensorFlow's servers run any code that a client sends, so only pods of the same job may connect.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def build_network_policy(job: Job) -> dict[str, Any]:
-    """Lets in the job's own pods everywhere, and everybody at the trainers' HTTP port (status, metrics).
+    """Build a policy that allows the job's own pods on all ports, and everybody on the trainer's HTTP port.
 
-    Policies add up: another one may open more ports of the same pods.
+    Network policies add up: another one may open more ports of the same pods.
     """
     own = {"matchLabels": {LABEL_JOB_UID: job.uid}}
     return {

@@ -1,8 +1,8 @@
-"""Where a pod is better not placed.
+"""Node affinity that keeps a new pod away from lost nodes.
 
-A node is given up by us sooner than by the node controller, and until that taints it the scheduler takes it for a
-good place, often the best: it has just lost a pod. A wish is enough. A demand would outlive the loss, and keep the
-pod from a node that has come back.
+The operator declares a node lost sooner than the node controller does. Until that one taints the node, the scheduler
+often prefers it, because it has just lost a pod. A preference is enough. A requirement would also keep the pod from
+a node that has recovered.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 MAX_WEIGHT = 100
-"""The largest weight."""
+"""The largest weight that Kubernetes allows."""
 
 
 def prefer_other_nodes(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
-    """The pod with the wish to run on none of these nodes; what the template wishes is kept."""
+    """Return the pod with a preference for other nodes than these; the affinity of the template is kept."""
     elsewhere = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
     affinity = pod["spec"].get("affinity") or {}
-    of_nodes = affinity.get("nodeAffinity") or {}
-    wishes = [*(of_nodes.get(PREFERRED) or ()), {"weight": MAX_WEIGHT, "preference": {"matchFields": elsewhere}}]
-    spec = pod["spec"] | {"affinity": affinity | {"nodeAffinity": of_nodes | {PREFERRED: wishes}}}
+    node_affinity = affinity.get("nodeAffinity") or {}
+    preferences = [
+        *(node_affinity.get(PREFERRED) or ()),
+        {"weight": MAX_WEIGHT, "preference": {"matchFields": elsewhere}},
+    ]
+    spec = pod["spec"] | {"affinity": affinity | {"nodeAffinity": node_affinity | {PREFERRED: preferences}}}
     return pod | {"spec": spec}

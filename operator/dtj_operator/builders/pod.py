@@ -1,4 +1,4 @@
-"""One pod for one slot: the user's template plus what the job needs of it."""
+"""The pod of one replica: the template of the role, with the operator's own values in it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ CHECKPOINT_VOLUME = "dtj-checkpoint"
 
 
 def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
-    """The pod as it is sent to the API server.
+    """Build the pod as it is sent to the API server.
 
-    Every field of the template is kept, also those this version does not know; ours win where
-    both speak (`overridden` names them).
+    All fields of the template are kept, except those that the operator sets itself
+    (`overridden_fields` names them).
     """
     role = Role(role)
     replica = job.spec.replica_specs[role]
     metadata = replica.template.get("metadata") or {}
-    # Only what is changed below is copied; all else is shared with the template, which nobody changes.
+    # Only what is changed below is copied; the rest is shared with the template, which nobody changes.
     spec = dict(replica.template.get("spec") or {})
     name = pod_name(job.name, role, index)
 
@@ -44,11 +44,11 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     spec["hostname"] = name
     spec["subdomain"] = job.name
     spec["restartPolicy"] = pod_restart_policy(replica)
-    everyone = containers(replica.template)
-    if everyone:
+    all_containers = containers(replica.template)
+    if all_containers:
         position = main_container_index(job.spec, replica.template)
-        main = dict(everyone[position])
-        spec["containers"] = [*everyone[:position], main, *everyone[position + 1 :]]
+        main = dict(all_containers[position])
+        spec["containers"] = [*all_containers[:position], main, *all_containers[position + 1 :]]
         _set_environment(job, role, index, attempt, main)
         main["ports"] = _ports(main.get("ports") or [], spec)
         _mount_checkpoints(job, spec, main)
@@ -56,12 +56,12 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
 
 
 def pod_restart_policy(replica: ReplicaSpec) -> str:
-    """The kubelet restarts under Always; everything else is restarted by the operator."""
+    """Return the restartPolicy of the pod: Always for Always; in all other cases the operator restarts."""
     return "Always" if replica.restart_policy is RestartPolicy.ALWAYS else "Never"
 
 
 def overridden_fields(job: Job) -> list[str]:
-    """What the templates say that the operator's own values replace, as `role: field`."""
+    """Return the fields of the templates that the operator replaces by its own values, as `role: field`."""
     lost: list[str] = []
     ours = variable_names(job)
     for role, replica in job.spec.replica_specs.items():
@@ -78,14 +78,14 @@ def overridden_fields(job: Job) -> list[str]:
 
 
 def _set_environment(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
-    """Environment and termination message of the main container."""
+    """Set the environment variables and the terminationMessagePolicy of the main container."""
     main["env"] = merge_environment(main.get("env"), environment_variables(job, role, index, attempt, main))
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
 
 
 def _ports(declared: list[dict[str, Any]], spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """One of them has the name that the service looks for: an unnamed declaration of that port gets it."""
+    """Return the ports with one that has the name that the service uses: the default port, declared or added."""
     if any(each.get("name") == PORT_NAME for each in declared):
         return declared
     named = {"name": PORT_NAME, "containerPort": DEFAULT_PORT}
@@ -96,13 +96,13 @@ def _ports(declared: list[dict[str, Any]], spec: Mapping[str, Any]) -> list[dict
         if not each.get("name"):
             return [*declared[:position], each | named, *declared[position + 1 :]]
         if spec.get("hostNetwork"):
-            # In the host's network the API server refuses a port that is declared twice.
+            # With hostNetwork the API server refuses a port that is declared twice.
             return declared
     return [*declared, named]
 
 
 def _mount_checkpoints(job: Job, spec: dict[str, Any], main: dict[str, Any]) -> None:
-    """The claim at the checkpoint directory, unless the template mounts something there."""
+    """Mount the claim at the checkpoint directory, unless the template mounts something there."""
     claim, directory = job.spec.checkpoint.persistent_volume_claim, job.spec.checkpoint.directory
     mounts = main.get("volumeMounts") or []
     if not claim or not directory.startswith("/"):

@@ -1,4 +1,4 @@
-"""The one headless service that gives every pod of a job its stable address."""
+"""The headless service of one job, which gives each pod a DNS name."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def build_service(job: Job) -> dict[str, Any]:
-    """Selects by the job's UID, so that pods of an earlier job of the same name stay out.
+    """Build the service. It selects by the job's UID, which excludes pods of an earlier job of the same name.
 
-    Addresses are published before readiness: peers have to find each other to become ready.
+    Addresses are published before readiness, because peers have to find each other to become ready.
     """
     return {
         "apiVersion": "v1",

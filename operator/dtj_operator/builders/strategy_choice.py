@@ -1,4 +1,4 @@
-"""The strategy a job runs under, and the sentence that says why."""
+"""Chooses the tf.distribute strategy of a job, and says why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def choose_strategy(spec: JobSpec) -> StrategyChoice:
-    """The explicit type, or what Auto picks from roles, pods and GPUs.
+    """Return the type in the spec, or for Auto a choice by roles, pods and GPUs.
 
     Any ps: ParameterServer. More than one chief and worker pod: MultiWorkerMirrored. One pod
     with more than one GPU: Mirrored. Else OneDevice.

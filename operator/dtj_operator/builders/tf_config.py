@@ -1,7 +1,7 @@
-"""TF_CONFIG: who is in the cluster, and which task a pod is.
+"""TF_CONFIG of a pod: the addresses of the cluster, and the task of this pod.
 
-Format: `tf.distribute.cluster_resolver.TFConfigClusterResolver`. The evaluator is told of the
-same cluster as all others and is not part of it, as TensorFlow expects.
+The format is that of `tf.distribute.cluster_resolver.TFConfigClusterResolver`. An evaluator gets
+the same cluster as all others and is not part of it, as TensorFlow expects.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from dtj_operator.api.job import Job
 
 CACHE_SIZE = 32
-"""Clusters that are kept: a job of a thousand pods has one, which stands in each of them."""
+"""Clusters that are cached: all pods of a job have the same one, and it may be large."""
 
 
 def has_cluster(job: Job) -> bool:
-    """Whether the job has more than one pod, so that its pods need TF_CONFIG."""
+    """Tell whether the job has more than one pod, so that its pods need TF_CONFIG."""
     return sum(replica.replicas for replica in job.spec.replica_specs.values()) > 1
 
 
 def tf_config(job: Job, role: Role, index: int) -> str:
-    """The JSON for one pod."""
+    """Return the JSON for one pod."""
     counts = ((role, job.spec.replicas(role)) for role in TRAINING_ROLES)
     sizes = tuple((role, count, _port(job, role)) for role, count in counts if count)
     cluster = _cluster_json(job.name, job.namespace, job.spec.cluster_domain, sizes)
