@@ -26,7 +26,7 @@ USER_AGENT = "dtj-bench"
 AT_ONCE = 16
 POLL_SECONDS = 0.2
 TELL_SECONDS = 15.0
-"""Between two lines that log how far a wait is."""
+"""Seconds between two progress lines of a wait."""
 CRDS = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
 
@@ -88,7 +88,7 @@ class Fleet:
     async def until(
         self, count: Callable[[], Awaitable[int]], wanted: int, limit: float, what: str, pause: float = POLL_SECONDS
     ) -> None:
-        """Poll until there are so many, and log how far it is; TooSlowError after `limit` seconds."""
+        """Poll until there are `wanted`, and log the progress; TooSlowError after `limit` seconds."""
         began = told = time.monotonic()
         while (found := await count()) < wanted:
             now = time.monotonic()

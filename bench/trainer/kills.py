@@ -67,7 +67,7 @@ def compare(job: Job, kills: int) -> dict[str, Any]:
     """Run a job twice, undisturbed and killed, and compare the models."""
     steps = STEPS_A_KILL * kills
     undisturbed, _ = run_job(job, steps, None)
-    killed, at = run_job(job, steps, Killer(random.Random(), kills))  # noqa: S311 - rng, no secrets
+    killed, at = run_job(job, steps, Killer(random.Random(), kills))  # noqa: S311 - random choices, no secrets
     apart = np.abs(np.subtract(killed["weights"], undisturbed["weights"])).max()
     near = np.allclose(killed["weights"], undisturbed["weights"], **NOISE)
     bits = killed["digest"] == undisturbed["digest"]

@@ -72,7 +72,7 @@ def main() -> None:
     arguments.add_argument("--pause", type=float, default=3.0, help="most seconds of training between two kills")
     arguments.add_argument("--seed", type=int, default=0)
     options, flags = arguments.parse_known_args()
-    moment = random.Random(options.seed)  # noqa: S311 - rng, no secrets
+    moment = random.Random(options.seed)  # noqa: S311 - random choices, no secrets
     seconds = []
     with (
         tempfile.TemporaryDirectory(prefix="dtj-recovery-") as name,
