@@ -25,7 +25,7 @@ class Rule(NamedTuple):
     message: str
     path: str = ""
     """The fieldPath, relative to the place of the rule."""
-    words: str = ""
+    message_expression: str = ""
     """The messageExpression, which replaces `message`."""
 
     def wire(self) -> dict[str, str]:
@@ -33,8 +33,8 @@ class Rule(NamedTuple):
         result = {"rule": self.rule, "message": self.message}
         if self.path:
             result["fieldPath"] = self.path
-        if self.words:
-            result["messageExpression"] = self.words
+        if self.message_expression:
+            result["messageExpression"] = self.message_expression
         return result
 
 

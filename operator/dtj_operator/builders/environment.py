@@ -37,7 +37,7 @@ def environment_variables(
     job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
 ) -> dict[str, str]:
     """Return the operator's variables by name; TF_CONFIG is one of them if the job has more than one pod."""
-    ours = {
+    values = {
         Environment.JOB: job.name,
         Environment.UID: job.uid,
         Environment.NAMESPACE: job.namespace,
@@ -48,7 +48,7 @@ def environment_variables(
         Environment.CHECKPOINT: checkpoint_json(job),
         Environment.GPUS: str(gpu_count(container)),
     }
-    result = {str(name): value for name, value in ours.items()}
+    result = {str(name): value for name, value in values.items()}
     if has_cluster(job):
         result[TF_CONFIG] = tf_config(job, role, index)
     return result
@@ -59,13 +59,13 @@ def variable_names(job: Job) -> set[str]:
     return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
 
 
-def merge_environment(theirs: list[dict[str, Any]] | None, ours: Mapping[str, str]) -> list[dict[str, Any]]:
+def merge_environment(template: list[dict[str, Any]] | None, operator: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return the operator's variables, then those of the template that have other names.
 
     In this order the variables of the template can refer to the operator's by `$(NAME)`.
     """
-    kept = [entry for entry in theirs or [] if entry.get("name") not in ours]
-    return [{"name": name, "value": value} for name, value in ours.items()] + kept
+    kept = [entry for entry in template or [] if entry.get("name") not in operator]
+    return [{"name": name, "value": value} for name, value in operator.items()] + kept
 
 
 @lru_cache(maxsize=CACHE_SIZE)

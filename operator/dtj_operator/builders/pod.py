@@ -32,7 +32,7 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     spec = dict(replica.template.get("spec") or {})
     name = pod_name(job.name, role, index)
 
-    ours: dict[str, Any] = {
+    pod_metadata: dict[str, Any] = {
         "name": name,
         "namespace": job.namespace,
         "labels": (metadata.get("labels") or {}) | pod_labels(job, role, index, attempt),
@@ -40,7 +40,7 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
     }
     for kept in ("annotations", "finalizers"):
         if metadata.get(kept):
-            ours[kept] = metadata[kept]
+            pod_metadata[kept] = metadata[kept]
     spec["hostname"] = name
     spec["subdomain"] = job.name
     spec["restartPolicy"] = pod_restart_policy(replica)
@@ -52,7 +52,7 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
         _set_environment(job, role, index, attempt, main)
         main["ports"] = _ports(main.get("ports") or [], spec)
         _mount_checkpoints(job, spec, main)
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": ours, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": spec}
 
 
 def pod_restart_policy(replica: ReplicaSpec) -> str:
@@ -63,17 +63,19 @@ def pod_restart_policy(replica: ReplicaSpec) -> str:
 def overridden_fields(job: Job) -> list[str]:
     """Return the fields of the templates that the operator replaces by its own values, as `role: field`."""
     lost: list[str] = []
-    ours = variable_names(job)
+    reserved_variables = variable_names(job)
     for role, replica in job.spec.replica_specs.items():
         metadata = replica.template.get("metadata") or {}
         spec = replica.template.get("spec") or {}
         lost += [f"{role}: {field}" for field in ("hostname", "subdomain") if spec.get(field)]
         if spec.get("restartPolicy") not in {None, "", pod_restart_policy(replica)}:
             lost.append(f"{role}: restartPolicy {spec['restartPolicy']}")
-        reserved = pod_labels(job, role, 0, 0).keys()
-        lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved]
+        reserved_labels = pod_labels(job, role, 0, 0).keys()
+        lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved_labels]
         main = main_container(job.spec, replica.template)
-        lost += [f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in ours]
+        lost += [
+            f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in reserved_variables
+        ]
     return lost
 
 
