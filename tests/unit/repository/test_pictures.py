@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dtj_operator.api.crd import COLUMNS, crd
-from tools.pictures import about_the_job
+from tools.pictures import DEMO, about_the_job
 from tools.terminal import beside, draw
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -26,6 +26,12 @@ def test_a_picture_is_shown_and_loads_nothing(picture: Path):
     assert set(re.findall(r"\w+://[^\s\"<)]*", picture.read_text())) == {NAMESPACE}
     assert "url(" not in picture.read_text().replace("url(#", "")
     assert f"(pictures/{picture.name})" in (REFERENCE / "kubectl.md").read_text()
+
+
+def test_the_readme_shows_a_job_that_trains_through_a_killed_worker_and_loads_nothing():
+    assert f"({DEMO.relative_to(REFERENCE.parents[1])})" in (REFERENCE.parents[1] / "README.md").read_text()
+    assert set(re.findall(r"\w+://[^\s\"<)]*", DEMO.read_text())) == {NAMESPACE}
+    assert re.search(r"kill -9 .* train again after .*Succeeded:", said(DEMO), re.DOTALL)
 
 
 @pytest.mark.parametrize(("name", "most"), [("get", 0), ("wide", 1)])
