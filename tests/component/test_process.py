@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from dtj_operator.controller.leader_election import Terms
+from dtj_operator.controller.leader_election import LeaderElectionConfig
 from tests.component.running_operator import JOBS, condition, job, status, until
 from tests.support.apiserver import Answer, ApiServer
 from tests.support.ports import free_port
@@ -178,7 +178,7 @@ async def test_a_leader_that_was_stopped_for_longer_than_its_lease_writes_nothin
         process.send_signal(signal.SIGSTOP)
         stopped = len(api_server.log.requests)
         api_server.create(JOBS, job("second"))
-        await asyncio.sleep(Terms().deadline + 0.5)
+        await asyncio.sleep(LeaderElectionConfig().renew_deadline + 0.5)
         steal(api_server)
         process.send_signal(signal.SIGCONT)
         code, _, _ = await end(process)

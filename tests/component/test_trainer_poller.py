@@ -18,7 +18,7 @@ from tests.support.kubelet import Kubelet
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(trainer_poller, "FIRST_SECONDS", 0.1)
-    monkeypatch.setattr(trainer_poller, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(trainer_poller, "CHECK_SECONDS", 0.05)
 
 
 @pytest.fixture

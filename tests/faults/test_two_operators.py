@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dtj_operator.controller.leader_election import Terms
+from dtj_operator.controller.leader_election import LeaderElectionConfig
 from tests.faults.fault_cluster import IN_PROCESS, Backend, FaultCluster
 from tests.faults.fault_plans import run_undisturbed
 from tests.faults.invariant_monitor import InvariantMonitor
@@ -85,7 +85,7 @@ async def test_what_a_leader_had_waiting_when_its_lease_ran_out_is_not_written()
         await cluster.until(lambda: bool(cluster.pods()), "the first pods")
         await cluster.pass_time(1)
         cluster.server.faults.add(lambda request: request.resource == "leases", Answer(503), times=None)
-        await cluster.pass_time(Terms().deadline)
+        await cluster.pass_time(LeaderElectionConfig().renew_deadline)
         written = len(cluster.writes())
         assert len(cluster.pods()) < 60
         await cluster.pass_time(6)

@@ -79,7 +79,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         RestartNeeded,
         Unprepared,
     )
-    from dtj_operator.controller.leader_election import LeaseImpossible  # noqa: PLC0415
+    from dtj_operator.controller.leader_election import LeaderElectionError  # noqa: PLC0415
     from dtj_operator.kube.errors import KubeError  # noqa: PLC0415
     from dtj_operator.kube.kubeconfig import load_config  # noqa: PLC0415
     from dtj_operator.kube.rest_config import ConfigError  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
         return _say(str(problem), FAILED)
     except LeadershipLost:
         return _say(LOST, FAILED)
-    except (LeaseImpossible, RestartNeeded, KubeError) as problem:
+    except (LeaderElectionError, RestartNeeded, KubeError) as problem:
         return _say(str(problem), FAILED)
     return 0
 

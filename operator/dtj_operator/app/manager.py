@@ -31,14 +31,16 @@ from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.node_monitor import NodeMonitor, no_node_health
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.cache.relist import Relister
-from dtj_operator.controller.blocked_write_tracker import Ledger
-from dtj_operator.controller.event_recorder import Recorder
-from dtj_operator.controller.leader_election import Elector
+from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
+from dtj_operator.controller.controller import Controller
+from dtj_operator.controller.event_recorder import EventRecorder
+from dtj_operator.controller.leader_election import LeaderElector
 from dtj_operator.controller.metrics import Metrics
-from dtj_operator.controller.plan_executor import Executor
+from dtj_operator.controller.object_control import ObjectControl
+from dtj_operator.controller.plan_executor import PlanExecutor
 from dtj_operator.controller.reconciler import Reconciler
-from dtj_operator.controller.trainer_poller import ProgressPoller, no_progress
-from dtj_operator.controller.workqueue import Queue
+from dtj_operator.controller.trainer_poller import TrainerPoller, no_progress
+from dtj_operator.controller.workqueue import WorkQueue
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import JOBS, NETWORK_POLICIES, PODS, SERVICES
@@ -88,14 +90,14 @@ class Operator:
         self._namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
-        self.queue = Queue(self.metrics)
+        self.queue = WorkQueue(self.metrics)
         self.cache = JobCache(self._changed)
         self._working = False
         self.ready = asyncio.Event()
         """Set when everything that exists is known."""
         self._relisters: tuple[Relister, ...] = ()
-        self._elector: Elector | None = None
-        self._recorder: Recorder | None = None
+        self._elector: LeaderElector | None = None
+        self._recorder: EventRecorder | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -107,7 +109,7 @@ class Operator:
             client = await self._open_client(stack)
             # Renewals of the lease never wait for a connection, or for a turn, behind a thousand pods.
             renewals = await self._open_client(stack)
-            self.metrics.show_jobs(self._phases)
+            self.metrics.register_jobs(self._phases)
             if self._settings.health is not None:
                 await stack.enter_async_context(serving(health(self._live, self._ready), self._settings.health))
             if self._settings.metrics is not None:
@@ -134,27 +136,29 @@ class Operator:
             logger.warning(
                 "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
             )
-        ledger = Ledger()
-        writer = client.fenced(elector.valid) if elector else client
-        recorder = Recorder(writer, self._now, self.identity, busy=lambda: self.queue.at_work)
+        blocked_writes = BlockedWriteTracker()
+        writer = client.fenced(elector.may_write) if elector else client
+        recorder = EventRecorder(writer, self._now, self.identity, busy=lambda: self.queue.busy)
         self._recorder = recorder
-        executor = Executor(
+        executor = PlanExecutor(
             client=writer,
             cache=self.cache,
-            ledger=ledger,
-            recorder=recorder,
+            objects=ObjectControl(writer, self.cache, self.metrics),
+            blocked_writes=blocked_writes,
+            events=recorder,
             now=self._now,
             metrics=self.metrics,
-            policies=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
+            prerequisites=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
         )
-        poller = ProgressPoller(cache=self.cache, now=self._now, news=self._changed) if settings.progress else None
+        poller = (
+            TrainerPoller(cache=self.cache, now=self._now, on_progress=self._changed) if settings.progress else None
+        )
         reconciler = Reconciler(
             cache=self.cache,
-            ledger=ledger,
+            blocked_writes=blocked_writes,
             executor=executor,
             queue=self.queue,
             now=self._now,
-            metrics=self.metrics,
             nodes=nodes.health if nodes else no_node_health,
             progress=poller.latest if poller else no_progress,
         )
@@ -167,7 +171,7 @@ class Operator:
         for cached in sorted((cached for _, cached in self.cache.jobs.items()), key=_taken_up):
             self.queue.add(NamespacedName(cached.namespace, cached.name))
         self._start(recorder.run(), "recorder")
-        self._start(reconciler.work(settings.workers), "reconciler")
+        self._start(Controller(self.queue, reconciler, self.metrics).run(settings.workers), "controller")
         if poller is not None:
             self._start(poller.run(), "progress")
         logger.info(
@@ -182,7 +186,7 @@ class Operator:
                 user_agent=user_agent(),
                 qps=self._settings.kube_api_qps,
                 burst=self._settings.kube_api_burst,
-                record_request=self.metrics.request,
+                record_request=self.metrics.record_request,
             )
         )
 
@@ -233,23 +237,23 @@ class Operator:
                 msg = f"namespace {namespace} can be worked in by now: starting anew with it"
                 raise RestartNeeded(msg)
 
-    async def _elect(self, client: ApiClient) -> Elector | None:
+    async def _elect(self, client: ApiClient) -> LeaderElector | None:
         if not self._settings.leader_elect:
-            self.metrics.leading(True)
+            self.metrics.set_leader(True)
             return None
         namespace = os.environ.get("POD_NAMESPACE") or self._rest_config.namespace
         await may_hold_lease(client, namespace)
-        self._elector = Elector(
+        self._elector = LeaderElector(
             client,
             namespace=namespace,
             name=self._settings.lease_name,
             identity=self.identity,
-            observe=self.metrics.leading,
+            on_change=self.metrics.set_leader,
         )
         self._start(self._lead(self._elector), "elector")
         return self._elector
 
-    async def _lead(self, elector: Elector) -> None:
+    async def _lead(self, elector: LeaderElector) -> None:
         await elector.run()
         self._lost()
         raise LeadershipLost(self.identity)
@@ -273,8 +277,8 @@ class Operator:
 
     async def _end(self) -> None:
         """Finish what has begun, give the lease back, stop watching."""
-        self.queue.close()
-        workers = [task for task in self._tasks if task.get_name() == "reconciler"]
+        self.queue.shut_down()
+        workers = [task for task in self._tasks if task.get_name() == "controller"]
         for task in workers:
             task.cancel()
         if workers:

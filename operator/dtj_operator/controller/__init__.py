@@ -1,6 +1,6 @@
-"""Whose turn it is, and how a plan is carried out.
+"""Reconciles jobs, one key at a time, and carries out what is decided.
 
     reflectors ─► cache ─► work queue ─► reconciler: snapshot ─► decide ─► plan executor ─► API server
 
-Nothing here outlives the process but what the API server holds.
+Nothing here is kept beyond the process except what the API server holds.
 """

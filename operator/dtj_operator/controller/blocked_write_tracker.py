@@ -1,7 +1,7 @@
-"""Refused writes of all jobs, remembered until they succeed.
+"""BlockedWriteTracker: refused writes of all jobs, remembered until they succeed.
 
-In memory only: after a restart the first try says the same again. When one is tried again is
-decided in `reconcile.state.blocked_writes`.
+They are kept in memory only: after a restart the first attempt is refused again. When a write is tried again is decided
+in `reconcile.state.blocked_writes`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dtj_operator.kube.errors import Refused
 
 
-def classify(refusal: Refused) -> BlockedReason:
-    """The reason for which a creation was refused."""
+def blocked_reason(refusal: Refused) -> BlockedReason:
+    """Return the reason of a refused creation."""
     if refusal.invalid:
         return BlockedReason.INVALID
     if refusal.namespace_terminating:
@@ -29,19 +29,19 @@ def classify(refusal: Refused) -> BlockedReason:
     return BlockedReason.POD_REFUSED
 
 
-class Ledger:
+class BlockedWriteTracker:
     """The blocked writes of all jobs."""
 
     def __init__(self) -> None:
-        self._blocked_writes: dict[NamespacedName, tuple[str, dict[str, BlockedWrite]]] = {}
-        """By job, and only for the job of that UID: the next one of its name inherits nothing."""
+        self._jobs: dict[NamespacedName, tuple[str, dict[str, BlockedWrite]]] = {}
+        """By job, with the UID of the job: the next job of this name inherits nothing."""
 
     def of(self, key: NamespacedName, uid: str) -> tuple[BlockedWrite, ...]:
-        """For the snapshot, in order of their targets' names."""
-        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
+        """Return the blocked writes of a job for its snapshot, ordered by the names of their objects."""
+        job, blocked_writes = self._jobs.get(key, ("", {}))
         return tuple(blocked_writes[target] for target in sorted(blocked_writes)) if job == uid else ()
 
-    def note(
+    def record(
         self,
         key: NamespacedName,
         uid: str,
@@ -51,37 +51,37 @@ class Ledger:
         generation: int,
         now: datetime,
     ) -> bool:
-        """A write was refused. Returns whether that is news to people (another kind or another message)."""
-        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
+        """Remember a refused write. Returns whether it has another reason or message than before."""
+        job, blocked_writes = self._jobs.get(key, ("", {}))
         if job != uid:
             blocked_writes = {}
-            self._blocked_writes[key] = uid, blocked_writes
+            self._jobs[key] = uid, blocked_writes
         before = blocked_writes.get(target)
         blocked_writes[target] = refused(kind, target, message, generation=generation, now=now, before=before)
         return before is None or (before.kind, before.message) != (kind, message)
 
     def clear(self, key: NamespacedName, uid: str, target: str) -> bool:
-        """That write has succeeded. Returns whether it had been blocked."""
-        job, blocked_writes = self._blocked_writes.get(key, ("", {}))
+        """Forget a write that has succeeded. Returns whether it had been blocked."""
+        job, blocked_writes = self._jobs.get(key, ("", {}))
         if job != uid or target not in blocked_writes:
             return False
         del blocked_writes[target]
         if not blocked_writes:
-            del self._blocked_writes[key]
+            del self._jobs[key]
         return True
 
-    def prune(self, key: NamespacedName, uid: str, wanted: Collection[str], now: datetime) -> bool:
-        """Forget what may be tried by now and is no longer wanted. Returns whether anything was forgotten."""
+    def prune(self, key: NamespacedName, uid: str, desired: Collection[str], now: datetime) -> bool:
+        """Forget writes that may be tried again and are no longer desired. Returns whether there were any."""
         blocked_writes = self.of(key, uid)
-        over = [
+        obsolete = [
             blocked.target
             for blocked in blocked_writes
-            if blocked.target not in wanted and not too_early(blocked_writes, blocked.target, blocked.generation, now)
+            if blocked.target not in desired and not too_early(blocked_writes, blocked.target, blocked.generation, now)
         ]
-        for target in over:
+        for target in obsolete:
             self.clear(key, uid, target)
-        return bool(over)
+        return bool(obsolete)
 
     def forget(self, key: NamespacedName) -> None:
-        """The job is gone."""
-        self._blocked_writes.pop(key, None)
+        """Forget a job that is gone."""
+        self._jobs.pop(key, None)

@@ -1,7 +1,7 @@
-"""Kubernetes events about jobs. Best effort: a lost event changes nothing.
+"""EventRecorder: posts Kubernetes events about jobs. Best effort: a lost event changes nothing.
 
-They are posted in the background, two at a time, and wait a little while jobs are in line, so that a thousand
-jobs that start together get their pods first and their events after.
+Events are posted in the background, two at a time. They wait a while for jobs in the work queue, so that a thousand
+jobs that start together get their pods before their events.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COMPONENT = "dtj-operator"
-LONGEST_MESSAGE = 1024
-"""Characters the API server accepts in an event's message."""
+MAX_MESSAGE_LENGTH = 1024
+"""Characters that the API server accepts in an event's message."""
 
-AT_ONCE = 2
-PATIENCE_SECONDS = 30.0
-"""How long an event gives way to jobs in line."""
-LOOK_SECONDS = 0.1
-MOST_WAITING = 10_000
-"""Beyond that the newest are dropped: somebody is in a storm, and events are not what they need."""
+WORKERS = 2
+MAX_WAIT_SECONDS = 30.0
+"""How long an event waits at most for jobs in the work queue."""
+CHECK_SECONDS = 0.1
+MAX_PENDING = 10_000
+"""Beyond that the newest events are dropped: in such an overload they help nobody."""
 
 
-class _Waiting(NamedTuple):
-    """An event in line. Thousands may be, so it gets its wire form, ten times as large, only when it is posted."""
+class _PendingEvent(NamedTuple):
+    """An event that waits. There may be thousands, so its JSON, ten times as large, is made only when it is posted."""
 
     since: float
     """Loop time."""
@@ -49,50 +49,50 @@ class _Waiting(NamedTuple):
     event: Event
 
 
-class Recorder:
-    """Posts events in the name of one operator process."""
+class EventRecorder:
+    """Posts the events of one operator process."""
 
     def __init__(
         self, client: ApiClient, now: Callable[[], datetime], identity: str, *, busy: Callable[[], bool]
     ) -> None:
-        """`busy`: whether anything more urgent is waiting."""
+        """`busy()` tells whether anything more urgent is waiting."""
         self._client = client
         self._busy = busy
         self._flushing = False
         self._now = now
         self._identity = identity
         self._last = 0
-        self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(MOST_WAITING)
+        self._pending: asyncio.Queue[_PendingEvent] = asyncio.Queue(MAX_PENDING)
 
     async def run(self) -> None:
-        """Post what is waiting, until cancelled."""
+        """Post pending events, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
+            for _ in range(WORKERS):
                 group.create_task(self._post_all())
 
     async def flush(self, seconds: float) -> None:
-        """Wait until everything is posted, but not longer than that."""
+        """Wait until everything is posted, but at most that long."""
         self._flushing = True
         try:
-            await asyncio.wait_for(self._waiting.join(), seconds)
+            await asyncio.wait_for(self._pending.join(), seconds)
         except TimeoutError:
-            logger.info("events not posted", extra={"count": self._waiting.qsize()})
+            logger.info("events not posted", extra={"count": self._pending.qsize()})
 
-    def record(self, cached: CachedJob, event: Event) -> None:
-        """Have one event posted on a job."""
+    def event(self, cached: CachedJob, event: Event) -> None:
+        """Queue an event about a job, to be posted soon."""
         self._last = max(self._last + 1, time.time_ns())
         name = f"{cached.name}.{self._last:x}"
         since, now = asyncio.get_running_loop().time(), self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
         try:
-            self._waiting.put_nowait(_Waiting(since, cached.namespace, cached.name, cached.uid, name, now, event))
+            self._pending.put_nowait(_PendingEvent(since, cached.namespace, cached.name, cached.uid, name, now, event))
         except asyncio.QueueFull:
             logger.info("event dropped", extra={"job": f"{cached.namespace}/{cached.name}", "reason": event.reason})
 
     async def _post_all(self) -> None:
         while True:
-            one = await self._waiting.get()
+            one = await self._pending.get()
             try:
-                await self._give_way(one.since + PATIENCE_SECONDS)
+                await self._wait_for_jobs(one.since + MAX_WAIT_SECONDS)
                 await self._client.create(EVENTS, one.namespace, self._body(one))
             except KubeError as error:
                 logger.info(
@@ -100,9 +100,9 @@ class Recorder:
                     extra={"event": one.name, "reason": one.event.reason, "error": error.message},
                 )
             finally:
-                self._waiting.task_done()
+                self._pending.task_done()
 
-    def _body(self, one: _Waiting) -> dict[str, Any]:
+    def _body(self, one: _PendingEvent) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -116,7 +116,7 @@ class Recorder:
             },
             "type": one.event.type,
             "reason": one.event.reason,
-            "message": one.event.message[:LONGEST_MESSAGE],
+            "message": one.event.message[:MAX_MESSAGE_LENGTH],
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
             "reportingInstance": self._identity,
@@ -125,7 +125,7 @@ class Recorder:
             "count": 1,
         }
 
-    async def _give_way(self, until: float) -> None:
+    async def _wait_for_jobs(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         while self._busy() and not self._flushing and loop.time() < until:  # noqa: ASYNC110  (nobody tells)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)

@@ -1,12 +1,12 @@
-"""Prometheus metrics: controller-runtime's names, and what became of the jobs.
+"""Metrics: all Prometheus metrics of the operator, those of controller-runtime and its own of jobs.
 
-Counters of jobs move only when the API server has accepted the status that says so, so that nothing is
-counted twice, also not by two operators or after a restart.
+Counters of jobs grow only when the API server has accepted the status that says so. So nothing is counted twice, also
+not by two operators or after a restart.
 """
 
 from __future__ import annotations
 
-from collections import Counter as Tally
+from collections import Counter as PhaseCount
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CONTROLLER = "distributedtrainingjob"
 RESULTS = ("success", "error", "requeue", "requeue_after")
 RECOVERY_BUCKETS = (0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900)
-PASS_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
+RECONCILE_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60)
 
 
 class Metrics:
@@ -35,38 +35,46 @@ class Metrics:
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         registry = self.registry
-        passes = Counter(
-            "controller_runtime_reconcile_total", "Passes by result.", ["controller", "result"], registry=registry
+        reconciles = Counter(
+            "controller_runtime_reconcile_total",
+            "Reconciliations by result.",
+            ["controller", "result"],
+            registry=registry,
         )
-        self._passes = {result: passes.labels(CONTROLLER, result) for result in RESULTS}
+        self._reconciles = {result: reconciles.labels(CONTROLLER, result) for result in RESULTS}
         errors = Counter(
-            "controller_runtime_reconcile_errors_total", "Passes that failed.", ["controller"], registry=registry
+            "controller_runtime_reconcile_errors_total",
+            "Reconciliations that failed.",
+            ["controller"],
+            registry=registry,
         )
         self._errors = errors.labels(CONTROLLER)
-        self._pass_seconds = Histogram(
+        self._reconcile_seconds = Histogram(
             "controller_runtime_reconcile_time_seconds",
-            "Length of a pass.",
+            "Duration of a reconciliation.",
             ["controller"],
-            buckets=PASS_BUCKETS,
+            buckets=RECONCILE_BUCKETS,
             registry=registry,
         ).labels(CONTROLLER)
-        self._depth = Gauge("workqueue_depth", "Jobs in line.", ["name"], registry=registry).labels(CONTROLLER)
-        self._adds = Counter("workqueue_adds_total", "Jobs put in line.", ["name"], registry=registry).labels(
+        self._depth = Gauge("workqueue_depth", "Jobs in the work queue.", ["name"], registry=registry).labels(
             CONTROLLER
         )
+        self._adds = Counter(
+            "workqueue_adds_total", "Jobs added to the work queue.", ["name"], registry=registry
+        ).labels(CONTROLLER)
         self._retries = Counter(
-            "workqueue_retries_total", "Jobs put back after an error.", ["name"], registry=registry
+            "workqueue_retries_total", "Jobs requeued after an error.", ["name"], registry=registry
         ).labels(CONTROLLER)
         self._queue_seconds = Histogram(
             "workqueue_queue_duration_seconds",
-            "Time in line.",
+            "Time of a job in the work queue.",
             ["name"],
-            buckets=PASS_BUCKETS,
+            buckets=RECONCILE_BUCKETS,
             registry=registry,
         ).labels(CONTROLLER)
         self._requests = Counter(
             "rest_client_requests_total",
-            "Requests to the API server by method and answer.",
+            "Requests to the API server by method and status code.",
             ["code", "method"],
             registry=registry,
         )
@@ -74,64 +82,64 @@ class Metrics:
         self._leader = Gauge(
             "leader_election_master_status", "1 while this process leads.", ["name"], registry=registry
         ).labels("dtj-operator")
-        self._jobs_created = Counter("dtj_jobs_created_total", "Jobs taken up.", registry=registry)
+        self._jobs_created = Counter("dtj_jobs_created_total", "Jobs created.", registry=registry)
         self._jobs_succeeded = Counter("dtj_jobs_succeeded_total", "Jobs that succeeded.", registry=registry)
         self._jobs_failed = Counter("dtj_jobs_failed_total", "Jobs that failed.", ["reason"], registry=registry)
-        self._restarts = Counter("dtj_restarts_total", "Incidents acted upon.", ["cause"], registry=registry)
+        self._restarts = Counter("dtj_restarts_total", "Restarts by cause.", ["cause"], registry=registry)
         self._pods_created = Counter("dtj_pods_created_total", "Pods created.", registry=registry)
         self._recovery = Histogram(
             "dtj_recovery_seconds",
-            "From the first failure to all Running again.",
+            "Seconds from the first failure until all replicas run again.",
             buckets=RECOVERY_BUCKETS,
             registry=registry,
         )
 
-    def show_jobs(self, phases: Callable[[], Iterable[str]]) -> None:
-        """Have dtj_jobs computed from the jobs' phases, each time that somebody asks."""
+    def register_jobs(self, phases: Callable[[], Iterable[str]]) -> None:
+        """Serve dtj_jobs, computed from the jobs' phases at each scrape."""
         self.registry.register(_JobsByPhase(phases))
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
-    def added(self) -> None:
+    def record_add(self) -> None:
         """Count a key that has been added to the work queue."""
         self._adds.inc()
         self._depth.inc()
 
-    def waited(self, seconds: float) -> None:
-        """Record how long a key waited in the work queue until its turn came."""
+    def record_queue_wait(self, seconds: float) -> None:
+        """Record how long a key was in the work queue."""
         self._depth.dec()
         self._queue_seconds.observe(seconds)
 
-    def retried(self) -> None:
-        """Count a key that comes back after an error."""
+    def record_retry(self) -> None:
+        """Count a key that is requeued after an error."""
         self._retries.inc()
 
-    def reconciled(self, result: str, seconds: float) -> None:
-        """Record one pass over one job; result is success, error, requeue or requeue_after."""
-        self._passes[result].inc()
-        self._pass_seconds.observe(seconds)
+    def record_reconcile(self, result: str, seconds: float) -> None:
+        """Record one reconciliation of one job; result is success, error, requeue or requeue_after."""
+        self._reconciles[result].inc()
+        self._reconcile_seconds.observe(seconds)
         if result == "error":
             self._errors.inc()
 
-    def request(self, method: str, code: str) -> None:
-        """One request to the API server."""
+    def record_request(self, method: str, code: str) -> None:
+        """Count a request to the API server; code is the HTTP status, or `<error>` without a response."""
         bound = self._bound_requests.get((method, code))
         if bound is None:
             bound = self._bound_requests[method, code] = self._requests.labels(code, method)
         bound.inc()
 
-    def leading(self, leads: bool) -> None:  # noqa: FBT001  (the value of the gauge)
-        """Leadership has changed."""
+    def set_leader(self, leads: bool) -> None:  # noqa: FBT001  (the value of the gauge)
+        """Set whether this process leads."""
         self._leader.set(leads)
 
-    def pod_created(self) -> None:
-        """Count a pod that the API server has created for us."""
+    def record_pod_created(self) -> None:
+        """Count a pod that the API server has created."""
         self._pods_created.inc()
 
-    def status_changed(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Count what a written status tells: before and after, as on the wire."""
+    def record_status_change(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Count what a status write changed: the status before and after it, as in the API."""
         before, after = _conditions(old), _conditions(new)
         if ConditionType.CREATED in after and ConditionType.CREATED not in before:
             self._jobs_created.inc()
@@ -153,22 +161,22 @@ class Metrics:
 
 
 class _JobsByPhase:
-    """dtj_jobs, right at any moment because nothing is kept."""
+    """Computes dtj_jobs at each scrape."""
 
     def __init__(self, phases: Callable[[], Iterable[str]]) -> None:
         self._phases = phases
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Called by the registry."""
-        tally = Tally(phase or Phase.PENDING for phase in self._phases())
+        """Yield the metric; the registry calls this."""
+        count = PhaseCount(phase or Phase.PENDING for phase in self._phases())
         family = GaugeMetricFamily("dtj_jobs", "Jobs by phase.", labels=["phase"])
         for phase in Phase:
-            family.add_metric([phase], tally[phase])
+            family.add_metric([phase], count[phase])
         yield family
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, str]:
-    """Reasons of the conditions that hold, by type."""
+    """Return the reasons of the conditions that are True, by type."""
     return {
         condition["type"]: condition.get("reason", "")
         for condition in status.get("conditions") or ()

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dtj_operator.cache.namespaced_name import NamespacedName
-from dtj_operator.controller.blocked_write_tracker import Ledger, classify
+from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker, blocked_reason
 from dtj_operator.kube.errors import Refused, error_from_response
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 
@@ -34,40 +34,40 @@ def after(seconds: float) -> datetime:
 def test_a_refusal_is_told_by_what_the_server_says(code, body, kind):
     error = error_from_response(code, body, idempotent=False, retry_after=None)
     assert isinstance(error, Refused)
-    assert classify(error) is kind
+    assert blocked_reason(error) is kind
 
 
 def test_trouble_is_kept_until_that_write_succeeds():
-    ledger = Ledger()
-    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, after(5))
-    (blocked,) = ledger.of(KEY, "uid")
+    tracker = BlockedWriteTracker()
+    tracker.record(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    tracker.record(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, after(5))
+    (blocked,) = tracker.of(KEY, "uid")
     assert blocked.since == NOW
-    assert ledger.clear(KEY, "uid", "p")
-    assert ledger.of(KEY, "uid") == ()
+    assert tracker.clear(KEY, "uid", "p")
+    assert tracker.of(KEY, "uid") == ()
 
 
 def test_trouble_with_what_is_no_longer_wanted_is_forgotten_when_due():
-    ledger = Ledger()
-    ledger.note(KEY, "uid", BlockedReason.INVALID, "p", "no", 1, NOW)
-    assert not ledger.prune(KEY, "uid", set(), after(30))
-    assert ledger.prune(KEY, "uid", set(), after(60))
-    assert ledger.of(KEY, "uid") == ()
+    tracker = BlockedWriteTracker()
+    tracker.record(KEY, "uid", BlockedReason.INVALID, "p", "no", 1, NOW)
+    assert not tracker.prune(KEY, "uid", set(), after(30))
+    assert tracker.prune(KEY, "uid", set(), after(60))
+    assert tracker.of(KEY, "uid") == ()
 
 
 def test_trouble_that_waits_for_another_one_is_not_forgotten_meanwhile():
-    ledger = Ledger()
-    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
-    ledger.note(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "q", "full", 1, after(2))
-    assert not ledger.prune(KEY, "uid", set(), after(5))
-    assert ledger.prune(KEY, "uid", {"q"}, after(7))
-    assert [blocked.target for blocked in ledger.of(KEY, "uid")] == ["q"]
+    tracker = BlockedWriteTracker()
+    tracker.record(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "p", "full", 1, NOW)
+    tracker.record(KEY, "uid", BlockedReason.QUOTA_EXCEEDED, "q", "full", 1, after(2))
+    assert not tracker.prune(KEY, "uid", set(), after(5))
+    assert tracker.prune(KEY, "uid", {"q"}, after(7))
+    assert [blocked.target for blocked in tracker.of(KEY, "uid")] == ["q"]
 
 
 def test_a_job_inherits_no_trouble_from_the_one_that_had_its_name():
-    ledger = Ledger()
-    ledger.note(KEY, "former", BlockedReason.INVALID, "p", "no", 1, NOW)
-    assert ledger.of(KEY, "uid") == ()
-    assert not ledger.clear(KEY, "uid", "p")
-    ledger.note(KEY, "uid", BlockedReason.INVALID, "q", "no", 1, after(1))
-    assert [blocked.target for blocked in ledger.of(KEY, "uid")] == ["q"]
+    tracker = BlockedWriteTracker()
+    tracker.record(KEY, "former", BlockedReason.INVALID, "p", "no", 1, NOW)
+    assert tracker.of(KEY, "uid") == ()
+    assert not tracker.clear(KEY, "uid", "p")
+    tracker.record(KEY, "uid", BlockedReason.INVALID, "q", "no", 1, after(1))
+    assert [blocked.target for blocked in tracker.of(KEY, "uid")] == ["q"]

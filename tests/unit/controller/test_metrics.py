@@ -19,10 +19,10 @@ def value(metrics: Metrics, name: str, /, **labels: str) -> float | None:
 
 def test_a_job_counts_once_however_often_its_status_is_written():
     metrics = Metrics()
-    metrics.status_changed({}, status("Created"))
-    metrics.status_changed(status("Created"), status("Created", "Running"))
-    metrics.status_changed(status("Created", "Running"), status("Created", "Failed"))
-    metrics.status_changed(status("Created", "Failed"), status("Created", "Failed"))
+    metrics.record_status_change({}, status("Created"))
+    metrics.record_status_change(status("Created"), status("Created", "Running"))
+    metrics.record_status_change(status("Created", "Running"), status("Created", "Failed"))
+    metrics.record_status_change(status("Created", "Failed"), status("Created", "Failed"))
     assert value(metrics, "dtj_jobs_created_total") == 1
     assert value(metrics, "dtj_jobs_failed_total", reason="FailedReason") == 1
     assert value(metrics, "dtj_jobs_succeeded_total") == 0
@@ -30,7 +30,7 @@ def test_a_job_counts_once_however_often_its_status_is_written():
 
 def test_restarts_count_by_cause_and_only_what_is_new():
     metrics = Metrics()
-    metrics.status_changed(
+    metrics.record_status_change(
         status(restarts={"byCause": {"Killed": 3}}), status(restarts={"byCause": {"Killed": 5, "Evicted": 1}})
     )
     assert value(metrics, "dtj_restarts_total", cause="Killed") == 2
@@ -41,8 +41,8 @@ def test_a_recovery_is_observed_once():
     metrics = Metrics()
     opened = status(lastIncident={"time": "t"})
     closed = status(lastIncident={"time": "t", "recoverySeconds": 1.5})
-    metrics.status_changed(opened, closed)
-    metrics.status_changed(closed, {**closed, "workers": "2/2"})
+    metrics.record_status_change(opened, closed)
+    metrics.record_status_change(closed, {**closed, "workers": "2/2"})
     assert value(metrics, "dtj_recovery_seconds_count") == 1
     assert value(metrics, "dtj_recovery_seconds_sum") == 1.5
 
@@ -50,25 +50,25 @@ def test_a_recovery_is_observed_once():
 def test_the_gauge_of_jobs_is_computed_when_asked():
     metrics = Metrics()
     phases = ["Running", ""]
-    metrics.show_jobs(lambda: phases)
+    metrics.register_jobs(lambda: phases)
     assert value(metrics, "dtj_jobs", phase="Running") == 1
     phases.append("Running")
     assert value(metrics, "dtj_jobs", phase="Running") == 2
     assert value(metrics, "dtj_jobs", phase="Pending") == 1
 
 
-def test_passes_the_line_requests_and_leadership_are_counted():
+def test_reconciliations_the_queue_requests_and_leadership_are_counted():
     metrics = Metrics()
-    metrics.added()
-    metrics.added()
-    metrics.waited(0.5)
-    metrics.retried()
-    metrics.reconciled("success", 0.1)
-    metrics.reconciled("error", 0.2)
-    metrics.request("POST", "201")
-    metrics.request("POST", "201")
-    metrics.pod_created()
-    metrics.leading(True)
+    metrics.record_add()
+    metrics.record_add()
+    metrics.record_queue_wait(0.5)
+    metrics.record_retry()
+    metrics.record_reconcile("success", 0.1)
+    metrics.record_reconcile("error", 0.2)
+    metrics.record_request("POST", "201")
+    metrics.record_request("POST", "201")
+    metrics.record_pod_created()
+    metrics.set_leader(True)
     one = {"controller": "distributedtrainingjob"}
     line = {"name": "distributedtrainingjob"}
     assert value(metrics, "workqueue_depth", **line) == 1
@@ -85,7 +85,7 @@ def test_passes_the_line_requests_and_leadership_are_counted():
 
 def test_the_page_lists_every_metric_with_its_words():
     metrics = Metrics()
-    metrics.show_jobs(list)
+    metrics.register_jobs(list)
     served = {
         family.name + ("_total" if family.type == "counter" else ""): family.documentation
         for family in metrics.registry.collect()

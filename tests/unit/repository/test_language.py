@@ -20,8 +20,6 @@ REPLACED = """
 WORDS = {form for word in REPLACED.split() for form in (word, word.title())}
 PENDING: dict[str, set[str]] = {
     "operator": {
-        "Ledger",
-        "Recorder",
         "store",
     },
     "tests": {
