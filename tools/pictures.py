@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 from e2e.cluster.control_plane import ControlPlane, start_control_plane
@@ -23,6 +25,8 @@ PICTURES = DOCS / "reference" / "pictures"
 DEMO = DOCS / "pictures" / "demo.svg"
 KILLED, BACK = "kill -9", "train again"
 """Words of the demo's lines about the killed worker."""
+PROGRESS = re.compile(r" *\w+ +\d+/\d+ ")
+"""Running  480/1200 …, every few seconds."""
 DONE = {"class": "done", "exitCode": 0, "step": 1200, "checkpointStep": 1200, "metrics": {"val_accuracy": 0.992}}
 SHOWN = (
     ("get", "get dtj", 1),
@@ -50,9 +54,15 @@ def draw_demo() -> int:
 
 
 def about_the_job(output: str) -> str:
-    """The demo's output up to the line that says how its job ended."""
+    """Return the demo's output up to the job's result; of many lines of progress the first two and the last two."""
     lines = output.splitlines()
-    return "\n".join(lines[: next(number for number, line in enumerate(lines, 1) if "Succeeded:" in line)])
+    lines = lines[: next(number for number, line in enumerate(lines, 1) if "Succeeded:" in line)]
+    shown: list[str] = []
+    for is_progress, group in groupby(lines, key=lambda line: PROGRESS.match(line) is not None):
+        stretch = list(group)
+        shortened = [*stretch[:2], "  …", *stretch[-2:]]
+        shown += shortened if is_progress and len(shortened) < len(stretch) else stretch
+    return "\n".join(shown)
 
 
 def draw_kubectl() -> int:

@@ -67,8 +67,15 @@ def test_lines_of_the_picture_may_be_coloured(tmp_path: Path):
 
 
 def test_the_picture_of_the_demo_ends_with_the_result_and_names_no_path_of_a_machine():
-    output = "  Running 5/9\n\n  Succeeded: 9 of 9 steps\n  54 s in all; loss curve /somewhere/demo-loss.png\n"
-    assert about_the_job(output) == "  Running 5/9\n\n  Succeeded: 9 of 9 steps"
+    output = "  Running 5/9 a\n\n  Succeeded: 9 of 9 steps\n  54 s in all; loss curve /somewhere/demo-loss.png\n"
+    assert about_the_job(output) == "  Running 5/9 a\n\n  Succeeded: 9 of 9 steps"
+
+
+def test_the_picture_of_the_demo_leaves_out_progress_but_nothing_else():
+    progress = [f"  Running      {step}/9  digits-worker-0 train" for step in range(7)]
+    output = "\n".join([*progress, "  kill -9 7: gone", *progress[:3], "  Succeeded: 9 of 9 steps"])
+    shown = [*progress[:2], "  …", *progress[-2:], "  kill -9 7: gone", *progress[:3], "  Succeeded: 9 of 9 steps"]
+    assert about_the_job(output).splitlines() == shown
 
 
 def test_long_output_stands_in_columns_that_are_read_downwards():
