@@ -307,7 +307,7 @@ class Operator:
         """Of all jobs that are this operator's. A standby knows them too, but its leader counts them."""
         if not self._working:
             return []
-        return [cached.phase for _, cached in self.cache.jobs.items() if cached.managed_here]
+        return [cached.phase for _, cached in self.cache.jobs.items() if not cached.managed_by_external_controller]
 
     def _node_changed(self, node: str) -> None:
         for key in self.cache.jobs_on_node(node):

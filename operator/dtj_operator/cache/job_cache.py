@@ -38,7 +38,7 @@ class CachedJob:
         "completed",
         "deleting",
         "generation",
-        "managed_here",
+        "managed_by_external_controller",
         "name",
         "namespace",
         "phase",
@@ -55,7 +55,7 @@ class CachedJob:
         self.resource_version: str = metadata["resourceVersion"]
         self.generation: int = metadata.get("generation") or 0
         self.deleting: bool = bool(metadata.get("deletionTimestamp"))
-        self.managed_here: bool = managed_here((raw.get("spec") or {}).get("managedBy") or "")
+        self.managed_by_external_controller: bool = not managed_here((raw.get("spec") or {}).get("managedBy") or "")
         self.phase: str = intern(str(status.get("phase") or ""))
         """Empty when the job has never been reconciled."""
         self.completed: bool = bool(status.get("completionTime"))

@@ -127,5 +127,5 @@ class EventRecorder:
 
     async def _wait_for_jobs(self, until: float) -> None:
         loop = asyncio.get_running_loop()
-        while self._busy() and not self._flushing and loop.time() < until:  # noqa: ASYNC110  (nobody tells)
+        while self._busy() and not self._flushing and loop.time() < until:  # noqa: ASYNC110  (nothing signals it)
             await asyncio.sleep(CHECK_SECONDS)

@@ -87,7 +87,7 @@ class LeaderElector:
 
     async def run(self) -> None:
         """Acquire the lease and renew it; returns when it is lost. Raises LeaderElectionError."""
-        while not await self._try_acquire_or_renew():  # noqa: ASYNC110  (nobody tells us when a lease is free)
+        while not await self._try_acquire_or_renew():  # noqa: ASYNC110  (nothing signals a free lease)
             await asyncio.sleep(self._pause())
         logger.info("leading", extra={"lease": f"{self._namespace}/{self._name}", "identity": self._identity})
         self._on_change(True)

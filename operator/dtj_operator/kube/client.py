@@ -62,7 +62,7 @@ class ApiClient:
         await self._transport.__aexit__(kind, error, trace)
 
     def fenced(self, may_write: Callable[[], bool]) -> ApiClient:
-        """Return the same client, whose writes raise Fenced unless `may_write` says so when they are sent."""
+        """Return the same client, whose writes raise Fenced unless `may_write()` is true when they are sent."""
         client = copy(self)
         client._transport = self._transport.fenced(may_write)  # noqa: SLF001  (of its own class)
         return client

@@ -79,9 +79,10 @@ class Transport:
             await self._session.close()
 
     def fenced(self, may_write: Callable[[], bool]) -> Self:
-        """Return the same transport, but no write is sent, the first time or again, unless `may_write` says so then.
+        """Return the same transport, whose writes raise Fenced unless `may_write()` is true when they are sent.
 
-        A write may wait for long, for its turn or because the server asked for it. Where it may not be sent: Fenced.
+        A write may wait for long before it is sent: for the rate limiter, for a connection, or because the server asked
+        for a pause before the next attempt.
         """
 
         async def check(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
