@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.reconcile.policies.cleanup import clean_up
 from dtj_operator.reconcile.policies.completion import apply_success_policy, stop_if_finished
 from dtj_operator.reconcile.policies.container_restarts import count_container_restarts
-from dtj_operator.reconcile.policies.created import record_created, reject_unreadable_spec
+from dtj_operator.reconcile.policies.created import record_created
 from dtj_operator.reconcile.policies.deadlines import enforce_active_deadline, enforce_start_deadline
 from dtj_operator.reconcile.policies.evaluator import restart_evaluators
 from dtj_operator.reconcile.policies.failure_policy import apply_failure_policy, reset_backoff
@@ -21,7 +21,7 @@ from dtj_operator.reconcile.policies.replica_pods import reconcile_pods
 from dtj_operator.reconcile.policies.running import set_running
 from dtj_operator.reconcile.policies.scaling import scale
 from dtj_operator.reconcile.policies.suspend import start, suspend
-from dtj_operator.reconcile.policies.validation import validate
+from dtj_operator.reconcile.policies.validation import reject_unreadable_spec, validate
 from dtj_operator.reconcile.state.plan import Plan, Verdict
 from dtj_operator.reconcile.state.scope import ReconcileScope
 from dtj_operator.reconcile.status_builder import build_status, status_write

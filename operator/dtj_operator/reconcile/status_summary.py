@@ -92,7 +92,7 @@ def _phase(scope: ReconcileScope) -> Phase:
 
 def _message(scope: ReconcileScope) -> str:
     sentence = _sentence(scope)
-    if scope.job.without_checkpoints and not scope.conditions.finished:
+    if not scope.conditions.finished and scope.job.without_checkpoints:
         return f"{sentence} Without spec.checkpoint.directory a restart begins at step 0."
     return sentence
 

@@ -35,7 +35,6 @@ def decide_restart(
     policy: FailurePolicy,
     root: RootCause,
     failed: Collection[Replica],
-    *,
     step: int,
     recovery: Recovery,
     replicas: Replicas,

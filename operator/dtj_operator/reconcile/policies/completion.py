@@ -52,13 +52,7 @@ def fail_job(scope: ReconcileScope, reason: Reason, message: str) -> Verdict:
 
 def finish_job(scope: ReconcileScope, kind: ConditionType, reason: Reason, message: str) -> Verdict:
     """Set the one terminal condition, and end what was under way."""
-    conditions = scope.conditions
-    conditions.set_true(kind, reason, message)
-    conditions.halt(Reason.FINISHED, "The job is finished.")
-    if conditions.get(ConditionType.RESTARTING) is None:
-        conditions.set_false(ConditionType.RESTARTING, Reason.FINISHED, "The job is finished.")
-    if conditions.is_true(ConditionType.SUSPENDED):
-        conditions.set_false(ConditionType.SUSPENDED, Reason.FINISHED, "The job is finished.")
+    scope.conditions.finish(kind, reason, message)
     scope.lifecycle.finish(scope.now)
     scope.recovery.cancel()
     scope.progress = _final_progress(scope)

@@ -66,20 +66,13 @@ def _belongs_to_incident(scope: ReconcileScope, replica: Replica) -> bool:
 
 def _charge(scope: ReconcileScope, root: RootCause, times: int) -> Verdict | None:
     """Count each restart, as each has happened, also the one that ends the job."""
+    policy, recovery, step = scope.spec.failure_policy, scope.recovery, scope.reported_step
     end: RestartDecision | None = None
     for _ in range(min(times, COUNTED_AT_ONCE)):
-        decision = decide_restart(
-            scope.spec.failure_policy,
-            root,
-            (),
-            step=scope.reported_step,
-            recovery=scope.recovery,
-            replicas=scope.replicas,
-            pods=scope.pods,
-        )
-        scope.recovery.record(root, decision, scope.reported_step)
+        decision = decide_restart(policy, root, (), step, recovery, scope.replicas, scope.pods)
+        recovery.record(root, decision, step)
         end = end or (decision if decision.job_fails else None)
-    scope.recovery.remember(last_incident(root, time=root.at, action=FAIL_JOB if end else RESTART_IN_PLACE))
+    recovery.remember(last_incident(root, time=root.at, action=FAIL_JOB if end else RESTART_IN_PLACE))
     return fail_job(scope, end.job_fails, end.message) if end and end.job_fails else None
 
 

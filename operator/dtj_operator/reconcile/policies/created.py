@@ -6,23 +6,12 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.builders.pod import overridden_fields
-from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job
     from dtj_operator.api.spec import JobSpec
     from dtj_operator.reconcile.state.plan import PlanBuilder
     from dtj_operator.reconcile.state.scope import ReconcileScope
-
-
-def reject_unreadable_spec(scope: ReconcileScope) -> Verdict | None:
-    """Report a spec that an older schema let through, and touch nothing."""
-    if not scope.job.problem:
-        return None
-    message = f"{scope.job.problem}; correct the spec."
-    if scope.conditions.set_true(ConditionType.INVALID, Reason.INVALID, message):
-        scope.plan.warn(EventReason.INVALID, message)
-    return Verdict.SETTLED
 
 
 def record_created(scope: ReconcileScope) -> None:

@@ -20,7 +20,6 @@ from dtj_operator.reconcile.failures.root_cause import describe_root_cause, last
 from dtj_operator.reconcile.policies.completion import fail_job
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
     from datetime import datetime
 
     from dtj_operator.api.persisted_state import OpenIncident, RootCause
@@ -48,7 +47,7 @@ def reset_backoff(scope: ReconcileScope) -> None:
 
 def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
     """Collect failures in an incident, and act on it once when it is due: restart, or let the job fail."""
-    recovery = scope.recovery
+    policy, recovery = scope.spec.failure_policy, scope.recovery
     recovery.correct_clock()
     for replica, failure in find_failures(scope.pods, scope.replicas):
         verdict = _add_failure(scope, replica, failure)
@@ -60,12 +59,13 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
     if recovery.failed.isdisjoint(scope.replicas.desired):
         _go_on_without(scope, incident)
         return None
-    decision = _decide(scope, incident.root_cause, recovery.failed)
+    root = incident.root_cause
+    decision = decide_restart(policy, root, recovery.failed, scope.reported_step, recovery, scope.replicas, scope.pods)
     due = incident.opened_at + decision.delay
     if scope.now < due:
-        _wait(scope, incident, due)
+        _wait(scope, root, due)
     elif decision.job_fails is not None:
-        return _fail(scope, incident.root_cause, decision.job_fails, decision.message)
+        return _fail(scope, root, decision.job_fails, decision.message)
     else:
         _restart(scope, incident, decision)
     return None
@@ -93,30 +93,16 @@ def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdic
     """Replace a survivor that fails after the action: within the incident, free of charge. Under Never the job fails,
     unless the cluster or a failure rule is behind either failure.
     """
+    policy, recovery, replicas = scope.spec.failure_policy, scope.recovery, scope.replicas
     _announce(scope, replica, failure)
-    incident = scope.recovery.incident
-    if incident is not None and scope.replicas.restart_policy(replica) is RestartPolicy.NEVER:
-        excused = incident.root_cause.evidence or failure.evidence or incident.root_cause.rule is not None
-        own = root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now)
-        decision = None if excused else _decide(scope, own, {replica})
-        if decision is not None and decision.job_fails is not None:
-            return _fail(scope, own, decision.job_fails, decision.message)
-    scope.recovery.failed.add(replica)
-    scope.replicas.renew([replica])
-    scope.recovery.count_replaced(replica.role)
+    if replicas.restart_policy(replica) is RestartPolicy.NEVER and not (recovery.excused or failure.evidence):
+        root = root_cause(replica, failure, policy.rules, scope.now)
+        decision = decide_restart(policy, root, {replica}, scope.reported_step, recovery, replicas, scope.pods)
+        if decision.job_fails is not None:
+            return _fail(scope, root, decision.job_fails, decision.message)
+    replicas.renew([replica])
+    recovery.follow(replica)
     return None
-
-
-def _decide(scope: ReconcileScope, root: RootCause, failed: Collection[Replica]) -> RestartDecision:
-    return decide_restart(
-        scope.spec.failure_policy,
-        root,
-        failed,
-        step=scope.reported_step,
-        recovery=scope.recovery,
-        replicas=scope.replicas,
-        pods=scope.pods,
-    )
 
 
 def _go_on_without(scope: ReconcileScope, incident: OpenIncident) -> None:
@@ -128,11 +114,10 @@ def _go_on_without(scope: ReconcileScope, incident: OpenIncident) -> None:
     )
 
 
-def _wait(scope: ReconcileScope, incident: OpenIncident, due: datetime) -> None:
+def _wait(scope: ReconcileScope, root: RootCause, due: datetime) -> None:
     scope.plan.requeue_at(due)
     scope.recovery.next_attempt_at(due)
-    told = describe_root_cause(incident.root_cause, scope.replicas)
-    scope.conditions.set_true(ConditionType.RESTARTING, incident.root_cause.cause, told)
+    scope.conditions.set_true(ConditionType.RESTARTING, root.cause, describe_root_cause(root, scope.replicas))
 
 
 def _fail(scope: ReconcileScope, root: RootCause, reason: Reason, message: str) -> Verdict:

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason, unanswered
+from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
     from dtj_operator.api.spec import JobSpec
     from dtj_operator.reconcile.state.scope import ReconcileScope
+
+
+def reject_unreadable_spec(scope: ReconcileScope) -> Verdict | None:
+    """Report a spec that an older schema let through, and touch nothing."""
+    if not scope.job.problem:
+        return None
+    message = f"{scope.job.problem}; correct the spec."
+    _set_invalid(scope, Reason.INVALID, message)
+    return Verdict.SETTLED
 
 
 def validate(scope: ReconcileScope) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import ConditionType
+from dtj_operator.api.enums import ConditionType, Reason
 from dtj_operator.api.status import Condition
 from dtj_operator.api.wire_model import whole_second
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from dtj_operator.api.enums import Reason
 
+FINISHED = "The job is finished."
 ALL_READY = "All pods are ready."
 """The message of Running=True while there is nothing else to say."""
 
@@ -59,6 +59,18 @@ class Conditions:
         self.set_false(ConditionType.RUNNING, reason, message)
         if self.is_true(ConditionType.RESTARTING):
             self.set_false(ConditionType.RESTARTING, reason, message)
+
+    def finish(self, kind: ConditionType, reason: Reason, message: str) -> None:
+        """Set the one terminal condition, Succeeded or Failed, and end what was under way.
+
+        A finished job has Restarting=False even if it never restarted.
+        """
+        self.set_true(kind, reason, message)
+        self.halt(Reason.FINISHED, FINISHED)
+        if self.get(ConditionType.RESTARTING) is None:
+            self.set_false(ConditionType.RESTARTING, Reason.FINISHED, FINISHED)
+        if self.is_true(ConditionType.SUSPENDED):
+            self.set_false(ConditionType.SUSPENDED, Reason.FINISHED, FINISHED)
 
     def _set(self, kind: ConditionType, status: str, reason: str, message: str) -> bool:
         old = self._by_type.get(kind)

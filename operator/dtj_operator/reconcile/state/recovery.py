@@ -67,6 +67,12 @@ class Recovery:
         """Whether an incident is open whose action is still to come."""
         return self.incident is not None and self.incident.acted_attempt is None
 
+    @property
+    def excused(self) -> bool:
+        """Whether the cluster or a failure rule is behind the open incident."""
+        root = self.incident.root_cause if self.incident else None
+        return root is not None and (root.evidence or root.rule is not None)
+
     def outlived(self, record: ReplicaRecord) -> bool:
         """Whether the replica's pod is older than the action of the open incident, which did not replace it."""
         acted = self.incident.acted_attempt if self.incident else None
@@ -94,6 +100,11 @@ class Recovery:
         if incident is not None and (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
             self.incident = incident.model_copy(update={"root_cause": root})
         self.failed.add(replica)
+
+    def follow(self, replica: Replica) -> None:
+        """Add a replica that failed after the action and is replaced within the incident."""
+        self.failed.add(replica)
+        self.count_replaced(replica.role)
 
     def act(self, attempt: int) -> None:
         """Remember the attempt of the incident's action, which is taken once."""

@@ -14,8 +14,6 @@ from dtj_operator.reconcile.state.replicas import Replicas
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dtj_operator.api.job import Job
-    from dtj_operator.api.spec import JobSpec
     from dtj_operator.api.status import Progress
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
@@ -26,12 +24,24 @@ class ReconcileScope:
     Only policies take the whole scope; what they call takes the parts that it needs.
     """
 
-    __slots__ = ("conditions", "lifecycle", "now", "plan", "pods", "progress", "recovery", "replicas", "snapshot")
+    __slots__ = (
+        "conditions",
+        "job",
+        "lifecycle",
+        "now",
+        "plan",
+        "pods",
+        "progress",
+        "recovery",
+        "replicas",
+        "snapshot",
+        "spec",
+    )
 
     def __init__(self, snapshot: Snapshot, now: datetime) -> None:
         """Start where status says that the last pass ended."""
         job = snapshot.job
-        self.snapshot, self.now = snapshot, now
+        self.snapshot, self.job, self.spec, self.now = snapshot, job, job.spec, now
         self.plan = PlanBuilder()
         self.replicas = Replicas(job)
         self.pods = JobPods(snapshot, self.replicas, now, self.plan.requeue_at)
@@ -39,16 +49,6 @@ class ReconcileScope:
         self.lifecycle = Lifecycle(job)
         self.conditions = Conditions(job.status.conditions, now)
         self.progress: Progress | None = job.status.progress
-
-    @property
-    def job(self) -> Job:
-        """The job, its status as the last pass has written it."""
-        return self.snapshot.job
-
-    @property
-    def spec(self) -> JobSpec:
-        """What the user asks for."""
-        return self.snapshot.job.spec
 
     @property
     def reported_step(self) -> int:
