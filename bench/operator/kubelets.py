@@ -22,7 +22,7 @@ AT_ONCE = 8
 
 
 class Kubelets:
-    """Stands where a reflector has its indexer: a pod that is unbound gets a node and runs, what is to go is gone."""
+    """Takes the place of an indexer: binds and runs pods that have no node, and ends pods that are to be deleted."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._client = fleet.client
@@ -39,17 +39,17 @@ class Kubelets:
                 group.create_task(self._work())
 
     def upsert(self, raw: dict[str, Any]) -> None:
-        """A pod has changed."""
+        """Queue a pod that has to be bound or ended."""
         # What has no grace left, as a pod that has ended, the server itself removes.
         leaving = raw["metadata"].get("deletionGracePeriodSeconds", 0) > 0
         if leaving or not (raw["spec"].get("nodeName") or raw["metadata"].get("deletionTimestamp")):
             self._line.put_nowait(raw)
 
     def delete(self, raw: dict[str, Any]) -> None:
-        """A pod is gone."""
+        """Ignore that a pod is gone."""
 
-    def retain(self, namespace: str | None, uids: object, resource_version: str) -> None:
-        """All pods have been listed."""
+    def remove_missing(self, namespace: str | None, uids: object, resource_version: str) -> None:
+        """Ignore that all pods have been listed."""
 
     async def _work(self) -> None:
         while True:

@@ -103,7 +103,7 @@ class Operator:
     async def run(self, stop: asyncio.Event) -> None:
         """Operate until `stop` is set.
 
-        Raises Unprepared, SettingsProblem, LeaseImpossible, LeadershipLost, RestartNeeded, KubeError.
+        Raises Unprepared, SettingsProblem, LeaderElectionError, LeadershipLost, RestartNeeded, KubeError.
         """
         async with AsyncExitStack() as stack:
             client = await self._open_client(stack)

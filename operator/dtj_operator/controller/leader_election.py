@@ -165,7 +165,7 @@ class LeaderElector:
         return await self._write(found, began)
 
     async def _create(self) -> bool:
-        """There is no lease: nobody has ever led here, or somebody deleted it while we lead."""
+        """Create the lease: nobody has ever led here, or somebody deleted it while this process leads."""
         if self.leading.is_set() and not self.may_write():
             return False
         try:
@@ -213,12 +213,10 @@ class LeaderElector:
         return max(1.0, self._config.renew_deadline / 2)
 
     def _pause(self) -> float:
-        pause = (
-            min(self._config.observe_period, self._config.retry_period)
-            if self._record[1]
-            else self._config.acquire_period
-        )
-        return pause * random.uniform(0.8, 1.2)
+        """Return the seconds before the next attempt to acquire the lease."""
+        config, holder = self._config, self._record[1]
+        period = min(config.observe_period, config.retry_period) if holder else config.acquire_period
+        return period * random.uniform(0.8, 1.2)
 
     def _new_lease(self) -> dict[str, Any]:
         return {
