@@ -14,14 +14,14 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
-from dtj_trainer.ipc import reporter
-from dtj_trainer.ipc.reporter import ChildLink
+from dtj_trainer.ipc.commands import Commands, process_commands
+from dtj_trainer.ipc.reporter import Reporter, process_reporter
+from dtj_trainer.process.exit import job_is_finished
 from dtj_trainer.strategy import devices, parameter_server, tpu
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choose import Choice, choose
@@ -49,7 +49,8 @@ class Session:
     strategy: Any
     """A `tf.distribute.Strategy`; the default one of this process."""
     board: Board
-    link: ChildLink
+    reporter: Reporter
+    commands: Commands
     seed: int | None
     deterministic: bool
     prepared: bool
@@ -135,9 +136,10 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         return _current
     gc.set_threshold(BRING_UP_OBJECTS)
     environment = read()
-    child = reporter.child()
-    child.hello()
-    _leave_if_finished(environment, child)
+    reporter, commands = process_reporter(), process_commands()
+    reporter.hello()
+    commands.listen()
+    _leave_if_finished(environment, reporter)
     deterministic = deterministic or environment.deterministic
     started = time.monotonic()
     import tensorflow as tf
@@ -149,20 +151,20 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         _await_cluster(environment)
     if choice.type == "ParameterServer" and parameter_server.serves(environment):
         parameter_server.check(environment)
-        _serve(environment, child)
+        _serve(environment, reporter)
     if choice.type == "TPU" and tpu.serves(environment):
-        _serve(environment, child)
+        _serve(environment, reporter)
     strategy = build(choice, environment)
     if choice.type == "MultiWorkerMirrored":
         compat_keras.remember_optimizer_attributes()
     if choice.type != "None":
         tf.distribute.experimental_set_strategy(strategy)
     _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
-    _hear_sigterm(child)
-    child.phase("cluster", time.monotonic() - started)
+    _hear_sigterm(commands)
+    reporter.phase("cluster", time.monotonic() - started)
     workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
     board = Board(environment, workers)
-    _current = Session(environment, choice, strategy, board, child, seed, deterministic, prepared)
+    _current = Session(environment, choice, strategy, board, reporter, commands, seed, deterministic, prepared)
     if environment.is_chief:
         copies = _copies(_current)
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
@@ -177,34 +179,23 @@ def _copies(session: Session) -> str:
     return f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
 
 
-def _serve(environment: Environment, child: ChildLink) -> NoReturn:
+def _serve(environment: Environment, reporter: Reporter) -> NoReturn:
     """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
-    from dtj_trainer.process.main import serve
+    from dtj_trainer.process.tf_server import serve
 
     print(f"dtj: {environment.tf_config.task} serves; the program runs in the chief", flush=True)  # noqa: T201 - for people
-    serve(child)
+    serve(reporter)
 
 
-def _leave_if_finished(environment: Environment, child: ChildLink) -> None:
+def _leave_if_finished(environment: Environment, reporter: Reporter) -> None:
     if environment.role == "evaluator":
         if not environment.checkpoint.directory:
             raise PreflightFailed(
                 "an evaluator evaluates checkpoints and there is no checkpoint directory; set spec.checkpoint"
             )
         return
-    if is_finished(environment, child):
+    if job_is_finished(environment, reporter):
         sys.exit(0)
-
-
-def is_finished(environment: Environment, child: ChildLink) -> bool:
-    """Whether this job has come to its end before; then that is said."""
-    done = finished(environment.checkpoint.directory, environment.uid)
-    if done is None:
-        return False
-    message = f"finished at step {done.step} already"
-    print(f"dtj: {message}", flush=True)  # noqa: T201 - the console line
-    child.outcome("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics)
-    return True
 
 
 def _count_devices(tf: Any, environment: Environment) -> int:
@@ -241,11 +232,11 @@ def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-def _hear_sigterm(child: ChildLink) -> None:
+def _hear_sigterm(commands: Commands) -> None:
     """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks is ended by it."""
 
     def heard(*_: object) -> None:
-        child.preempted.set()
+        commands.preempted.set()
 
     def hold() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # one that comes at once would be lost

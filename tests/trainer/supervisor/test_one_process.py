@@ -144,11 +144,12 @@ def test_memory_that_a_thread_frees_is_there_for_its_next_tensor(launch: Launche
 def test_what_a_program_does_at_its_exit_takes_its_time_and_is_no_stall(launch: Launcher, tmp_path: Path):
     text = (
         "import atexit, multiprocessing, time\n"
-        "from dtj_trainer.ipc import reporter\n"
+        "from dtj_trainer.ipc.messages import StepsDone\n"
+        "from dtj_trainer.ipc.reporter import process_reporter\n"
         "def upload(name):\n"
         "    time.sleep(5.5)\n"
         "    print('SAY', name, flush=True)\n"
-        "reporter.child().progress(1, steps=1, seconds=0.01)\n"
+        "process_reporter().steps_done(StepsDone(1, steps=1, seconds=0.01))\n"
         "multiprocessing.get_context('fork').Process(target=upload, args=('process',)).start()\n"
         "atexit.register(upload, 'function')\n"
     )

@@ -56,7 +56,6 @@ PENDING: dict[str, set[str]] = {
         "Unborn",
         "alone",
         "bear",
-        "child",
         "place",
         "reading",
         "settle",

@@ -17,12 +17,12 @@ PACKAGES = {
 MOST_LINES = 300
 MOST_MODULES = 15
 
-PENDING_CIRCLES = {"dtj_trainer": 7}
+PENDING_CIRCLES = {"dtj_trainer": 5}
 """How many files of a package are still part of an import circle: correct the number when you remove one."""
 PENDING_NAMES: set[str] = set()
 """File names that still occur twice in the operator."""
 PENDING_LONG = {
-    "adapter.py", "manager.py", "reporter.py", "supervisor.py", "trainable.py",
+    "adapter.py", "manager.py", "supervisor.py", "trainable.py",
 }  # fmt: skip
 """Names of files that are still too long: delete what you have split."""
 PENDING_FOLDERS: set[str] = set()

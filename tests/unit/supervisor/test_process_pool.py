@@ -7,15 +7,18 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.connection import Connection, socket_pair
+from dtj_trainer.ipc.messages import Exited, Fork, Started, StartOrder, ZygoteReady, encode
 from dtj_trainer.preload.spawn import Spawned
 from dtj_trainer.supervisor import process_pool
-from dtj_trainer.supervisor.process_pool import SILENT_SECONDS, Died, Loaded, Nursery, Unborn
+from dtj_trainer.supervisor.process_pool import SILENT_SECONDS, Nursery, Unborn
 
 ENVIRONMENT = {"PATH": "/bin", "TF_NUM_INTRAOP_THREADS": "2"}
+ORDER = StartOrder(serves=False, in_cluster=False, has_peers=False, uses_dtj=False, program="x.py")
 
 
 @pytest.fixture
@@ -35,33 +38,33 @@ def zygote(pair) -> Iterator[Spawned]:
 
 def test_one_that_was_started_with_a_part_of_the_environment_tells_its_children_the_rest(zygote, pair):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(reporter.encode({"ready": 1.0}))
+    pair[1].send(encode(ZygoteReady(1.0)))
     home.listen_now()
-    ours, childs = reporter.pair()
+    ours, childs = socket_pair()
     with ours:
-        home.bear(1, {"program": "x.py", "environment": {"TF_CONFIG": "{}"}}, childs)
-    packet, descriptors, _, _ = socket.recv_fds(pair[1], reporter.PACKET_BYTES, 1)
+        home.bear(1, replace(ORDER, environment={"TF_CONFIG": "{}"}), childs)
+    fork, descriptors = Connection(pair[1]).receive_with()
     os.close(*descriptors)
-    order = reporter.decode(packet)["order"]
-    assert order == {"program": "x.py", "environment": {"TF_NUM_INTRAOP_THREADS": "2", "TF_CONFIG": "{}"}}
+    assert fork == Fork(1, replace(ORDER, environment={"TF_NUM_INTRAOP_THREADS": "2", "TF_CONFIG": "{}"}))
 
 
 def test_what_only_the_program_reads_may_differ_from_what_it_was_started_with(zygote, pair):
     zygote = zygote._replace(environment={"PATH": "/bin", "DTJ_STALL_SECONDS": "60"})
     home = Nursery({"PATH": "/bin", "DTJ_STALL_SECONDS": "60.0"}, zygote, preload=True)
-    assert home.control is pair[0]
+    assert home.control is not None
+    assert home.control.fileno() == pair[0].fileno()
     assert home._untold == {"DTJ_STALL_SECONDS": "60.0"}
 
 
 def test_what_it_said_before_it_went_is_heard_though_it_had_not_heard_all(zygote, pair):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(reporter.encode({"ready": 1.0}))
+    pair[1].send(encode(ZygoteReady(1.0)))
     home.listen_now()
-    pair[1].send(reporter.encode({"exited": 7, "status": 0}))
+    pair[1].send(encode(Exited(7, 0)))
     home.retire()
     pair[1].close()
     home.listen_now()
-    assert home.events() == [Loaded(1.0), Died(7, 0)]
+    assert home.events() == [ZygoteReady(1.0), Exited(7, 0)]
 
 
 def test_one_that_imports_is_ended_at_once_when_it_is_not_needed_any_more(zygote):
@@ -77,22 +80,22 @@ def test_one_that_was_started_with_something_else_or_is_not_wanted_is_ended(zygo
 
 
 def forks_none(home: Nursery, _zygotes: socket.socket) -> None:
-    ours, childs = reporter.pair()
+    ours, childs = socket_pair()
     with ours:
-        home.bear(1, {}, childs)
+        home.bear(1, ORDER, childs)
 
 
 def tells_no_end(home: Nursery, zygotes: socket.socket) -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    zygotes.send(reporter.encode({"forked": 1, "pid": gone.pid}))
+    zygotes.send(encode(Started(1, gone.pid)))
     home.listen_now()
 
 
 @pytest.mark.parametrize("owes", [forks_none, tells_no_end])
 def test_one_that_owes_an_answer_and_is_silent_is_ended(zygote, pair, owes: Callable[[Nursery, socket.socket], None]):
     home = Nursery(ENVIRONMENT, zygote, preload=True)
-    pair[1].send(reporter.encode({"ready": 1.0}))
+    pair[1].send(encode(ZygoteReady(1.0)))
     home.listen_now()
     owes(home, pair[1])
     began = time.monotonic()
@@ -119,8 +122,8 @@ def test_where_no_process_can_be_made_a_zygote_is_tried_again_later(monkeypatch)
 def test_where_no_process_can_be_made_the_child_is_unborn(monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", no_process)
     home = Nursery(ENVIRONMENT, preload=False)
-    ours, childs = reporter.pair()
+    ours, childs = socket_pair()
     with ours:
-        home.bear(1, {}, childs)
+        home.bear(1, ORDER, childs)
         assert ours.recv(1) == b""
     assert home.events() == [Unborn(1)]

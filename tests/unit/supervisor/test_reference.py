@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from dtj_trainer.ipc.messages import CheckpointSaved, PhaseChanged, Report, StepsDone
 from dtj_trainer.supervisor.http import server
 from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.settings import _READERS
@@ -17,11 +18,12 @@ def test_the_page_has_every_flag():
 
 def test_the_page_has_every_metric():
     metrics = Metrics()
-    for message in (
-        {"type": "phase", "phase": "build", "seconds": 1.0},
-        {"type": "checkpoint", "step": 1, "seconds": 1.0},
-        {"type": "progress", "step": 1, "steps": 1, "seconds": 1.0, "loss": 1.0, "learningRate": 0.1},
-    ):
+    messages: tuple[Report, ...] = (
+        PhaseChanged("build", 1.0),
+        CheckpointSaved(1, 1.0),
+        StepsDone(1, steps=1, seconds=1.0, loss=1.0, learning_rate=0.1),
+    )
+    for message in messages:
         metrics.hear(message)
     metrics.restarts["killed"] += 1
     page = metrics.text(peers_ready=1, standby_ready=True, child=1)

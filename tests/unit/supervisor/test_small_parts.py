@@ -3,9 +3,8 @@
 import json
 import os
 import signal
-import socket
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,6 +14,15 @@ from dtj_trainer.cluster.task_mode import Part, Place, read_place, slice_environ
 from dtj_trainer.cluster.tf_config import Task, read_tf_config
 from dtj_trainer.contract import TERMINATION_KEYS
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.ipc.connection import Connection
+from dtj_trainer.ipc.messages import (
+    CheckpointRestored,
+    CheckpointSaved,
+    CheckpointStarted,
+    PhaseChanged,
+    ProcessExit,
+    StepsDone,
+)
 from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.main import child_environment
 from dtj_trainer.supervisor.membership import Rendezvous
@@ -167,7 +175,7 @@ def stepping(seconds: float = 1.0, until: int = 10) -> Progress:
     progress = Progress()
     progress.child_started(0.0)
     for step in range(1, until + 1):
-        progress.hear({"type": "progress", "step": step, "steps": 1, "seconds": seconds}, float(step), 0.0)
+        progress.hear(StepsDone(step, 1, seconds), float(step), 0.0)
     return progress
 
 
@@ -188,7 +196,7 @@ def test_nothing_is_ready_before_the_first_step_or_after_the_loss_of_the_child()
 
 def test_a_save_counts_as_life():
     progress = stepping()
-    progress.hear({"type": "phase", "phase": "save"}, 10.0, 0.0)
+    progress.hear(PhaseChanged("save"), 10.0, 0.0)
     assert progress.alive(500.0)
     assert not progress.stalled(500.0, None, 900.0)
 
@@ -197,14 +205,14 @@ def test_an_evaluator_is_ready_while_it_waits_and_while_it_evaluates_its_first_c
     progress = Progress()
     progress.child_started(0.0)
     for phase in ("wait", "validate"):
-        progress.hear({"type": "phase", "phase": phase}, 1.0, 0.0)
+        progress.hear(PhaseChanged(phase), 1.0, 0.0)
         assert progress.alive(500.0)
 
 
 def test_the_checkpoint_that_a_new_pod_goes_on_from_is_its_last_one():
     progress, metrics = Progress(), Metrics()
     for listener in (lambda message: progress.hear(message, 1.0, 0.0), metrics.hear):
-        listener({"type": "restored", "step": 40})
+        listener(CheckpointRestored(40))
     assert progress.status()["lastCheckpointStep"] == 40
     page = metrics.text(peers_ready=0, standby_ready=False, child=None)
     assert "dtj_last_checkpoint_step 40" in page
@@ -213,25 +221,25 @@ def test_the_checkpoint_that_a_new_pod_goes_on_from_is_its_last_one():
 
 def test_a_save_that_does_not_end_in_its_time_hangs_also_beside_steps():
     progress = stepping()
-    progress.hear({"type": "saving", "step": 10}, 10.0, 0.0)
-    progress.hear({"type": "progress", "step": 11, "steps": 1, "seconds": 1.0}, 610.0, 0.0)
+    progress.hear(CheckpointStarted(10), 10.0, 0.0)
+    progress.hear(StepsDone(11, 1, 1.0), 610.0, 0.0)
     assert not progress.save_hangs(610.0, 600.0)
     assert progress.save_hangs(610.1, 600.0)
-    progress.hear({"type": "checkpoint", "step": 10}, 611.0, 0.0)
+    progress.hear(CheckpointSaved(10, 1.0), 611.0, 0.0)
     assert not progress.save_hangs(2000.0, 600.0)
-    progress.hear({"type": "saving", "step": 12}, 2000.0, 0.0)
+    progress.hear(CheckpointStarted(12), 2000.0, 0.0)
     progress.child_lost()
     assert not progress.save_hangs(3000.0, 600.0)
 
 
 def test_what_comes_after_the_last_step_has_the_time_of_a_save_and_is_no_stall_before():
     progress = stepping(seconds=1.0)
-    progress.hear({"type": "phase", "phase": "finish"}, 100.0, 0.0)
+    progress.hear(PhaseChanged("finish"), 100.0, 0.0)
     assert progress.alive(999.0)
     assert not progress.stalled(999.0, 2.0, 900.0)
     assert not progress.finish_hangs(1000.0, 900.0)
     assert progress.finish_hangs(1000.1, 900.0)
-    progress.hear({"type": "phase", "phase": "done"}, 1001.0, 0.0)
+    progress.hear(PhaseChanged("done"), 1001.0, 0.0)
     assert not progress.finish_hangs(9999.0, 900.0)
 
 
@@ -245,8 +253,8 @@ def test_a_stall_is_ten_medians_and_thirty_seconds_or_what_was_said():
 def test_metrics_of_an_epoch_that_was_owed_are_no_step_and_the_first_one_still_has_its_time():
     progress = Progress()
     progress.child_started(0.0)
-    progress.hear({"type": "phase", "phase": "build", "seconds": 1.0}, 1.0, 0.0)
-    progress.hear({"type": "progress", "step": 10, "steps": 0, "seconds": 0.0, "metrics": {"val_loss": 1.0}}, 2.0, 0.0)
+    progress.hear(PhaseChanged("build", 1.0), 1.0, 0.0)
+    progress.hear(StepsDone(10, 0, 0.0, metrics={"val_loss": 1.0}), 2.0, 0.0)
     assert progress.status()["metrics"] == {"val_loss": 1.0}
     assert not progress.stalled(900.0, None, 900.0)
 
@@ -255,10 +263,10 @@ def test_a_first_step_that_does_not_come_is_a_stall_once_all_was_ready_for_it():
     progress = Progress()
     progress.child_started(0.0)
     assert not progress.stalled(2000.0, 2.0, 900.0)  # perhaps a program that reports no steps
-    progress.hear({"type": "phase", "phase": "build", "seconds": 1.0}, 100.0, 0.0)
+    progress.hear(PhaseChanged("build", 1.0), 100.0, 0.0)
     assert not progress.stalled(1000.0, 2.0, 900.0)
     assert progress.stalled(1000.1, 2.0, 900.0)
-    progress.hear({"type": "phase", "phase": "wait"}, 200.0, 0.0)
+    progress.hear(PhaseChanged("wait"), 200.0, 0.0)
     assert not progress.stalled(2000.0, 2.0, 900.0)
 
 
@@ -333,10 +341,8 @@ def test_where_no_limit_is_set_what_the_machine_has_left_is_free(tmp_path: Path)
 # --- judgement
 
 
-def child(oom_kills: int = 0, **outcome: object) -> Child:
-    closed = socket.socket()
-    closed.close()
-    return Child(1, closed, oom_kills, pid=1, released_at=0.0, outcome=dict(outcome))
+def child(oom_kills: int = 0, said: ProcessExit | None = None) -> Child:
+    return Child(1, Connection(None), oom_kills, pid=1, released_at=0.0, exit=said)
 
 
 def judged(
@@ -350,8 +356,8 @@ def judged(
 
 def test_what_the_end_of_a_child_means():
     exited = lambda code: code << 8  # noqa: E731
-    lost: dict[str, Any] = {"class": "peer-lost", "exitCode": 75, "message": "m"}
-    assert judged(child(**lost), exited(75)) == ("peer-lost", "peer-lost", 75)
+    lost = ProcessExit("peer-lost", 75, "m")
+    assert judged(child(said=lost), exited(75)) == ("peer-lost", "peer-lost", 75)
     assert judged(child(), exited(75)) == ("peer-lost", "peer-lost", 75)
     assert judged(child(), signal.SIGKILL) == ("killed", "killed", 137)
     assert judged(child(), signal.SIGSEGV) == ("killed", "killed", 139)
@@ -359,15 +365,15 @@ def test_what_the_end_of_a_child_means():
     assert judged(child(), exited(3)) == ("end", "user-error", 3)
     assert judged(child(), exited(0)) == ("end", "done", 0)
     assert judged(child(), exited(0), serves=True)[0] == "killed"
-    fenced: dict[str, Any] = {"class": "fenced", "exitCode": 75}
-    assert judged(child(**fenced), exited(75)) == ("end", "fenced", 75)
-    done: dict[str, Any] = {"class": "done", "exitCode": 0}
-    assert judged(child(**done), signal.SIGSEGV) == ("end", "done", 0)
-    wrong: dict[str, Any] = {"class": "user-error", "exitCode": 3}
-    assert judged(child(**wrong), signal.SIGABRT) == ("end", "user-error", 3)
-    saved: dict[str, Any] = {"class": "preempted", "exitCode": 42, "message": "m"}
-    assert judged(child(**saved), exited(42)) == ("preempted", "peer-lost", 75)
-    assert judged(child(**saved), exited(42), member=False) == ("end", "preempted", 42)
+    fenced = ProcessExit("fenced", 75)
+    assert judged(child(said=fenced), exited(75)) == ("end", "fenced", 75)
+    done = ProcessExit("done", 0)
+    assert judged(child(said=done), signal.SIGSEGV) == ("end", "done", 0)
+    wrong = ProcessExit("user-error", 3)
+    assert judged(child(said=wrong), signal.SIGABRT) == ("end", "user-error", 3)
+    saved = ProcessExit("preempted", 42, "m")
+    assert judged(child(said=saved), exited(42)) == ("preempted", "peer-lost", 75)
+    assert judged(child(said=saved), exited(42), member=False) == ("end", "preempted", 42)
     stalled = child()
     stalled.sentence = Sentence.STALLED
     assert judged(stalled, signal.SIGKILL) == ("stalled", "stalled", 75)
@@ -380,11 +386,11 @@ def test_what_the_end_of_a_child_means():
 
 
 def test_what_the_end_of_a_child_means_after_sigterm():
-    done: dict[str, Any] = {"class": "done", "exitCode": 0}
-    preempted: dict[str, Any] = {"class": "preempted", "exitCode": 42}
-    assert judge_stopped(child(**done), managed=True).exit_code == 0
-    assert judge_stopped(child(**done, explicitExit=True), managed=False).exit_code == 143
-    assert judge_stopped(child(**preempted), managed=True).exit_code == 42
+    done = ProcessExit("done", 0)
+    preempted = ProcessExit("preempted", 42)
+    assert judge_stopped(child(said=done), managed=True).exit_code == 0
+    assert judge_stopped(child(said=replace(done, explicit=True)), managed=False).exit_code == 143
+    assert judge_stopped(child(said=preempted), managed=True).exit_code == 42
     assert judge_stopped(child(), managed=False).exit_code == 143
 
 

@@ -4,17 +4,21 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from dtj_trainer.cluster.task_mode import read_place
+from dtj_trainer.ipc.connection import Connection
+from dtj_trainer.ipc.messages import StartOrder
 from dtj_trainer.supervisor.http.metrics import resident_bytes
 from dtj_trainer.supervisor.membership import Rendezvous, Stage
 from dtj_trainer.supervisor.process_pool import Nursery
 from dtj_trainer.supervisor.standby import AFTER_SECONDS, AGAIN_SECONDS, Standby
 from dtj_trainer.supervisor.training_process import Child
+
+ORDER = StartOrder(serves=False, in_cluster=True, has_peers=True, uses_dtj=True)
 
 
 class Ready(Nursery):
@@ -24,7 +28,7 @@ class Ready(Nursery):
         super().__init__({}, preload=False)
         self.loaded = True
 
-    def bear(self, _number: int, _order: Mapping[str, Any], end: socket.socket) -> None:
+    def bear(self, _number: int, _order: StartOrder, end: socket.socket) -> None:
         end.close()
 
 
@@ -50,17 +54,17 @@ class Pod:
         place = read_place({}, 9401)
         self.memory = memory
         self.standby = Standby(Ready(), lambda: place.config, self.memory)
-        self.trains = Child(1, socket.socket(), 0, pid=os.getpid(), released_at=0.0, prepared=True)
+        self.trains = Child(1, Connection(socket.socket()), 0, pid=os.getpid(), released_at=0.0, prepared=True)
         self._rendezvous = Rendezvous(place.identity(), ())
         self._rendezvous.stand(Stage.RUNNING)
 
     def tend(self, now: float) -> bool:
-        return self.standby.tend(now, self.trains, self._rendezvous, 2, {})
+        return self.standby.tend(now, self.trains, self._rendezvous, 2, ORDER)
 
     def close(self) -> None:
-        self.trains.sock.close()
+        self.trains.connection.close()
         if self.standby.process is not None:
-            self.standby.process.sock.close()
+            self.standby.process.connection.close()
 
 
 @pytest.fixture

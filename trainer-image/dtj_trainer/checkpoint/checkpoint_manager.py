@@ -60,7 +60,7 @@ class Keeper:
         self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
         self._begun = self._checkpoints.saved_step
-        self._session.link.restored(self._held.place.step)
+        self._session.reporter.checkpoint_restored(self._held.place.step)
         return self._held.place
 
     def kept(self) -> list[tuple[int, str]]:
@@ -130,11 +130,11 @@ class Keeper:
         objects = {**self._objects, **self._held.objects()}
 
         def complete() -> None:
-            self._session.link.checkpoint(place.step, time.monotonic() - started)
+            self._session.reporter.checkpoint_saved(place.step, time.monotonic() - started)
 
         self._checkpoints.wait()
         if self.owner is not None:
-            self._session.link.saving(place.step)
+            self._session.reporter.checkpoint_started(place.step)
         self._checkpoints.save(place.step, objects, notes, complete)
 
     def linger(self) -> None:

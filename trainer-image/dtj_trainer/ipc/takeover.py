@@ -1,4 +1,4 @@
-"""A standby in its own process: it prepares everything up to the first step, quietly, and waits to take over.
+"""A standby in its own process: prepares everything up to the first step, quietly, and waits to take over.
 
 docs/decisions/041-standby-processes.md. Standard library only.
 """
@@ -8,47 +8,91 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
+
+from dtj_trainer.contract import EXIT_RETRY
+from dtj_trainer.ipc.commands import Commands, process_commands
+from dtj_trainer.ipc.reporter import Reporter, process_reporter
 
 PR_SET_NAME: Final = 15
 CHUNK_BYTES: Final = 65536
 
 
+class Takeover:
+    """Whether this process is a standby, and its wait for the moment when it takes over."""
+
+    def __init__(self, reporter: Reporter, commands: Commands) -> None:
+        self._reporter = reporter
+        self._commands = commands
+        self._output: _HeldOutput | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether this process waits, or will wait, to take over."""
+        return self._output is not None
+
+    def begin(self) -> None:
+        """Be a standby from now on: what it prints is held back, as the process that trains has printed it too."""
+        self._output = _hold_output()
+
+    def wait(self) -> float:
+        """Return at once, in a standby when it takes over: the seconds that it waited.
+
+        A standby that is no longer needed ends here.
+        """
+        self._reporter.ready_for_takeover()
+        if self._output is None:
+            return 0.0
+        began = time.monotonic()
+        self._commands.listen()
+        start = self._commands.wait_for_start()
+        if start is None:
+            os._exit(EXIT_RETRY)
+        os.environ.update(start.environment)
+        output, self._output = self._output, None
+        _print_held(output)
+        return time.monotonic() - began
+
+
+@cache
+def process_takeover() -> Takeover:
+    """Return the takeover of this process, the same object to everybody."""
+    return Takeover(process_reporter(), process_commands())
+
+
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Standard output and error go into memory; what a standby prints, the process that trains has printed too.
+class _HeldOutput:
+    """Standard output and error that go into memory until the standby takes over."""
 
-    It comes out when the standby takes over.
-    """
-
-    kept: tuple[int, int]
+    descriptors: tuple[int, int]
     """Duplicates of the real descriptors 1 and 2."""
     memory: int
 
 
-def be_quiet() -> Silence:
-    """Begin as a standby."""
+def _hold_output() -> _HeldOutput:
     _flush()
-    silence = Silence((os.dup(1), os.dup(2)), os.memfd_create("dtj-standby"))
+    held = _HeldOutput((os.dup(1), os.dup(2)), os.memfd_create("dtj-standby"))
     for stream in (1, 2):
-        os.dup2(silence.memory, stream)
-    _show_as(b"dtj-standby")
-    return silence
+        os.dup2(held.memory, stream)
+    _set_process_name(b"dtj-standby")
+    return held
 
 
-def speak(silence: Silence) -> None:
-    """Say what was held back, and from now on what comes."""
+def _print_held(output: _HeldOutput) -> None:
+    """Print what was held back, and from now on what comes."""
     _flush()
-    for stream, kept in zip((1, 2), silence.kept, strict=True):
-        os.dup2(kept, stream)
-        os.close(kept)
-    os.lseek(silence.memory, 0, os.SEEK_SET)
-    while held := os.read(silence.memory, CHUNK_BYTES):
+    for stream, descriptor in zip((1, 2), output.descriptors, strict=True):
+        os.dup2(descriptor, stream)
+        os.close(descriptor)
+    os.lseek(output.memory, 0, os.SEEK_SET)
+    while held := os.read(output.memory, CHUNK_BYTES):
         while held:
             held = held[os.write(1, held) :]
-    os.close(silence.memory)
-    _show_as(b"python")
+    os.close(output.memory)
+    _set_process_name(b"python")
 
 
 def _flush() -> None:
@@ -56,6 +100,6 @@ def _flush() -> None:
     sys.stderr.flush()
 
 
-def _show_as(name: bytes) -> None:
-    """What lists of processes show."""
+def _set_process_name(name: bytes) -> None:
+    """Set what lists of processes show."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, name, 0, 0, 0)

@@ -1,22 +1,26 @@
 """The zygote: has imported TensorFlow, has run no op, and forks the process that trains.
 
-Single-threaded in Python, once it has imported. It speaks over the SOCK_SEQPACKET pair whose descriptor number is its
-only argument: {"fork": id, "order": {…}} with the child's link as passed descriptor comes in, and {"retire": true} when
-no more will be asked for; {"ready": seconds}, {"forked": id, "pid": n} and {"exited": pid, "status": n} go out.
+Single-threaded in Python, once it has imported. It speaks over the socket whose descriptor number is its only argument:
+Fork, with the process's connection as passed descriptor, and Retire come in; ZygoteReady, Started and Exited go out.
 When the supervisor is gone it takes its children with it.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
 import socket
 import sys
 import time
+from typing import TYPE_CHECKING
 
-from dtj_trainer.ipc.reporter import LINK_FD, PACKET_BYTES, Message, decode, encode
 from dtj_trainer.preload.read_ahead import Ahead
+
+if TYPE_CHECKING:  # imported where it is needed: the library is being loaded meanwhile
+    from dtj_trainer.ipc.connection import Connection
+    from dtj_trainer.ipc.messages import Fork
 
 
 def main() -> None:
@@ -30,32 +34,33 @@ def main() -> None:
         os.set_blocking(descriptor, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    control = socket.socket(fileno=int(sys.argv[1]))
-    sources: list[socket.socket | int] = [control, wake]
-    from dtj_trainer.preload.imports import preload  # meanwhile the library is being loaded
+    from dtj_trainer.ipc.connection import Connection
+    from dtj_trainer.ipc.messages import Fork, Retire, Started, ZygoteReady
+    from dtj_trainer.preload.imports import preload
 
+    supervisor = Connection(socket.socket(fileno=int(sys.argv[1])))
     preload(ahead)
-    _say(control, {"ready": round(time.monotonic() - began, 3)})
+    supervisor.send(ZygoteReady(round(time.monotonic() - began, 3)), patience=math.inf)
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select(sources, [], [])
+        readable, _, _ = select.select([supervisor, wake], [], [])
         if wake in readable:
             os.read(wake, 4096)
-            _reap(control, children)
-        if control in readable:
-            packet, descriptors = _hear(control)
-            if not packet:
-                _take_along(children)
-            order = decode(packet)
-            if "retire" in order:
-                _reap(control, children)
-                os._exit(0)
-            pid = _fork(control, order, descriptors, (wake, woken))
-            children.add(pid)
-            _say(control, {"forked": order.get("fork"), "pid": pid})
+            _reap(supervisor, children)
+        if supervisor in readable:
+            match supervisor.receive_with():
+                case None, _:
+                    _take_along(children)
+                case Retire(), _:
+                    _reap(supervisor, children)
+                    os._exit(0)
+                case Fork() as fork, descriptors:
+                    pid = _fork(supervisor, fork, descriptors, (wake, woken))
+                    children.add(pid)
+                    supervisor.send(Started(fork.number, pid), patience=math.inf)
 
 
-def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: tuple[int, int]) -> int:
+def _fork(supervisor: Connection, fork: Fork, descriptors: list[int], pipe: tuple[int, int]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
@@ -64,16 +69,19 @@ def _fork(control: socket.socket, order: Message, descriptors: list[int], pipe: 
             os.close(descriptor)
         return pid
     signal.set_wakeup_fd(-1)
-    control.close()
+    supervisor.close()
     for descriptor in pipe:
         os.close(descriptor)
+    from dtj_trainer.ipc.connection import LINK_FD
+    from dtj_trainer.process.main import run
+
     os.environ[LINK_FD] = str(descriptors[0])
-    from dtj_trainer.process.main import run  # imported already: the library is being loaded meanwhile
-
-    return run(order["order"])
+    return run(fork.order)
 
 
-def _reap(control: socket.socket, children: set[int]) -> None:
+def _reap(supervisor: Connection, children: set[int]) -> None:
+    from dtj_trainer.ipc.messages import Exited
+
     while children:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -82,16 +90,7 @@ def _reap(control: socket.socket, children: set[int]) -> None:
         if pid == 0:
             return
         children.discard(pid)
-        _say(control, {"exited": pid, "status": status})
-
-
-def _hear(control: socket.socket) -> tuple[bytes, list[int]]:
-    """An order, and what came with it. Nothing once the supervisor is gone."""
-    try:
-        packet, descriptors, _, _ = socket.recv_fds(control, PACKET_BYTES, 1)
-    except ConnectionResetError:  # it went without having heard all that was said to it
-        return b"", []
-    return packet, descriptors
+        supervisor.send(Exited(pid, status), patience=math.inf)
 
 
 def _take_along(children: set[int]) -> None:
@@ -101,13 +100,6 @@ def _take_along(children: set[int]) -> None:
         except ProcessLookupError:
             continue
     os._exit(0)
-
-
-def _say(control: socket.socket, message: Message) -> None:
-    try:
-        control.send(encode(message), socket.MSG_NOSIGNAL)
-    except OSError:
-        return
 
 
 if __name__ == "__main__":

@@ -1,34 +1,48 @@
-"""How a process ends that cannot go on.
+"""Ends a process with one line for people and an exit code that the supervisor and the operator understand."""
 
-Under `dtj-run` the supervisor's child does this for every exception; alone, this module does, because an interpreter
-that shuts down with dead peers takes up to 20 seconds.
-"""
+from __future__ import annotations
 
+import atexit
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TextIO
 
+from dtj_trainer.checkpoint.owner_file import finished
+from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.exit_status import classify
-from dtj_trainer.initialization import Session
+from dtj_trainer.exit_status import Failure, classify
+from dtj_trainer.ipc.commands import process_commands
+from dtj_trainer.ipc.messages import ProcessExit
+from dtj_trainer.ipc.reporter import Reporter
 
-LEAVES_AT_ONCE = ("peer-lost", "preempted", "fenced", "stalled")
+if TYPE_CHECKING:
+    from dtj_trainer.initialization import Session
+
+LEAVES_AT_ONCE: Final = ("peer-lost", "preempted", "fenced", "stalled")
+LEAVE_SECONDS: Final = 8.0
+"""How long a program that ended waits for those of its peers."""
+_HERE: Final = str(Path(__file__).parent)
 
 
 @contextmanager
-def ending(session: Session) -> Iterator[None]:
-    """End the process by `os._exit`, with its one line and exit code, where nobody can go on.
+def exit_on_failure(session: Session) -> Iterator[None]:
+    """End a process that runs without `dtj-run` by `os._exit`, with its line and exit code, where nobody can go on.
 
-    What Python has refused within a graph is raised as if there were no graph.
+    An interpreter that shuts down with dead peers takes up to 20 seconds. Under `dtj-run` every exception ends in
+    `end_of_failure`. What Python has refused within a graph is raised as if there were no graph.
     """
     try:
         yield
     except Exception as error:
         failure = classify(error)
-        alone = not session.link.connected
-        if alone and (failure.cls in LEAVES_AT_ONCE or session.workers > 1):
+        unsupervised = not session.reporter.connected
+        if unsupervised and (failure.cls in LEAVES_AT_ONCE or session.workers > 1):
             if failure.cls == "user-error":
                 traceback.print_exc()
             print(f"dtj: {failure.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people
@@ -37,3 +51,68 @@ def ending(session: Session) -> Iterator[None]:
         if failure.cls == "preflight-failed" and not isinstance(error, TrainerError):
             raise PreflightFailed(failure.message) from error
         raise
+
+
+def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool) -> int:
+    """Report what ended the program; returns the exit code."""
+    failure = classify(error)
+    if failure.cls == ExitClass.DONE:
+        return end_of_program(reporter, in_cluster=in_cluster, explicit=True)
+    own = failure.cls in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
+    printed = own and _print_traceback(failure, error)
+    reporter.exit(
+        ProcessExit(failure.cls, failure.exit_code, failure.message, exception=type(error).__name__, printed=printed)
+    )
+    if own:
+        atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls at its end
+    return failure.exit_code
+
+
+def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> int:
+    """Finish as the interpreter would after a program that ended well, then leave with the others; returns 0.
+
+    Whoever leaves early breaks the last step of those who are a little behind. `explicit`: the program called sys.exit.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter calls first
+    reporter.exit(ProcessExit(ExitClass.DONE, 0, explicit=explicit))
+    if in_cluster:
+        process_commands().wait_for_leave(LEAVE_SECONDS)
+    atexit._run_exitfuncs()  # noqa: SLF001 - and then
+    return 0
+
+
+def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
+    """Whether this job has come to its end before; then that is said."""
+    done = finished(environment.checkpoint.directory, environment.uid)
+    if done is None:
+        return False
+    message = f"finished at step {done.step} already"
+    print(f"dtj: {message}", flush=True)  # noqa: T201 - the console line
+    reporter.exit(ProcessExit("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics))
+    return True
+
+
+def flush(stream: TextIO) -> None:
+    """Flush a stream that the program may have closed or replaced."""
+    with suppress(Exception):
+        stream.flush()
+
+
+def _print_traceback(failure: Failure, error: BaseException) -> bool:
+    """Print the line for people, and below it the traceback without our frames; False where stderr takes nothing."""
+    lines = [f"dtj: {failure.message}\n"]
+    if not isinstance(error, SystemExit | TrainerError):
+        trace = error.__traceback__
+        while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+            trace = trace.tb_next
+        lines += traceback.format_exception(type(error), error, trace)
+    flush(sys.stdout)
+    with suppress(Exception):  # the program may have closed or replaced it
+        sys.stderr.write("".join(lines))
+        sys.stderr.flush()
+        return True
+    return False
+
+
+def _is_ours(filename: str) -> bool:
+    return filename.startswith((_HERE, "<frozen runpy"))

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dtj_trainer.ipc.reporter import ChildLink
+from dtj_trainer.ipc.commands import Commands
+from dtj_trainer.ipc.reporter import Reporter
 from dtj_trainer.reporting.log_directory import Logs
 
 HERE = "plugins/profile"
@@ -15,16 +16,17 @@ class Profiler:
     hold a few steps more.
     """
 
-    def __init__(self, directory: str, steps: tuple[int, int] | None, link: ChildLink) -> None:
+    def __init__(self, directory: str, steps: tuple[int, int] | None, reporter: Reporter, commands: Commands) -> None:
         self._directory = directory
         self._wanted = steps
-        self._link = link
+        self._reporter = reporter
+        self._commands = commands
         self._logs: Logs | None = None
         """Where a trace goes that is being made."""
 
     def before(self, step: int, steps: int) -> None:
         """`steps` more steps are made after `step`."""
-        asked, self._link.profile_wanted = self._link.profile_wanted, None
+        asked, self._commands.profile_wanted = self._commands.profile_wanted, None
         if asked is not None and self._logs is None:
             self._wanted = (step, step + asked)
         if self._wanted is None or self._logs is not None:
@@ -44,13 +46,13 @@ class Profiler:
         """Write what is traced."""
         if self._logs is None:
             return
-        self._link.phase("save")
+        self._reporter.phase("save")
         self._tried("stop")
         self._logs.close()
         if self._wanted is not None:
             _say("profile of steps {} to {} lies in {}/{}".format(*self._wanted, self._directory, HERE))
         self._logs = self._wanted = None
-        self._link.phase("train")
+        self._reporter.phase("train")
 
     def _start(self) -> None:
         if not self._directory:

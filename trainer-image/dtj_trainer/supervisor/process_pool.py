@@ -6,7 +6,6 @@ Used by the supervisor's loop alone; not thread-safe.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import signal
 import socket
@@ -14,11 +13,12 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.connection import LINK_FD, Connection
+from dtj_trainer.ipc.messages import Exited, Fork, Message, Retire, Started, StartOrder, ZygoteReady, encode
 from dtj_trainer.preload.spawn import Spawned, spawn
 
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -36,37 +36,13 @@ OURS: Final = "DTJ_"
 
 
 @dataclass(frozen=True, slots=True)
-class Born:
-    """The child asked for exists."""
-
-    number: int
-    pid: int
-
-
-@dataclass(frozen=True, slots=True)
 class Unborn:
     """The child asked for will never exist: the zygote that was to fork it is gone, or no process could be made."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Died:
-    """A child is gone and reaped."""
-
-    pid: int
-    status: int
-    """As of waitpid."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """The zygote has imported TensorFlow."""
-
-    seconds: float
-
-
-Event = Born | Unborn | Died | Loaded
+Event = Started | Unborn | Exited | ZygoteReady
 
 
 class Nursery:
@@ -77,13 +53,13 @@ class Nursery:
         self.preload = preload
         self._zygote: int | None = None
         """Its pid."""
-        self.control: socket.socket | None = None
+        self.control: Connection | None = None
         self._untold: Mapping[str, str] = {}
         """What the zygote was not started with of the environment: its children are told."""
         self.loaded = False
         self._failures = 0
         self._again_at = 0.0
-        self._waiting: list[tuple[int, Mapping[str, Any], socket.socket]] = []
+        self._waiting: list[tuple[int, StartOrder, socket.socket]] = []
         self._unborn: set[int] = set()
         """What the zygote was asked for and has not said to exist."""
         self._forked: set[int] = set()
@@ -95,7 +71,7 @@ class Nursery:
         if zygote is not None:
             self._adopt(zygote)
 
-    def bear(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+    def bear(self, number: int, order: StartOrder, end: socket.socket) -> None:
         """Start a child with its end of a link; a `Born` event follows, or `Unborn`."""
         self._waiting.append((number, order, end))
         self.tend(time.monotonic())
@@ -126,27 +102,23 @@ class Nursery:
 
     def listen_now(self) -> None:
         """Read all that the zygote has said."""
-        while self.control is not None and self._readable():
-            self._listen()
+        with suppress(OSError):
+            while self.control is not None and (message := self.control.receive()) is not None:
+                self._hear(message)
 
-    def _listen(self) -> None:
-        assert self.control is not None
-        try:
-            packet = self.control.recv(reporter.PACKET_BYTES)
-        except OSError:
-            packet = b""
-        message = reporter.decode(packet)
+    def _hear(self, message: Message) -> None:
         self._owes_since = None
-        if "ready" in message:
-            self.loaded = True
-            self._events.append(Loaded(float(message["ready"])))
-        elif "forked" in message:
-            self._unborn.discard(int(message["forked"]))
-            self._forked.add(int(message["pid"]))
-            self._events.append(Born(int(message["forked"]), int(message["pid"])))
-        elif "exited" in message:
-            self._forked.discard(int(message["exited"]))
-            self._events.append(Died(int(message["exited"]), int(message["status"])))
+        match message:
+            case ZygoteReady():
+                self.loaded = True
+                self._events.append(message)
+            case Started(number, pid):
+                self._unborn.discard(number)
+                self._forked.add(pid)
+                self._events.append(message)
+            case Exited(pid):
+                self._forked.discard(pid)
+                self._events.append(message)
 
     def reap(self) -> None:
         """Wait for every process that has ended: the zygote, executed children, orphans."""
@@ -162,7 +134,7 @@ class Nursery:
                 self.listen_now()
                 self._zygote_died()
             else:
-                self._events.append(Died(pid, status))
+                self._events.append(Exited(pid, status))
 
     def events(self) -> list[Event]:
         """What has happened since the last call."""
@@ -175,8 +147,7 @@ class Nursery:
         if self._zygote is not None and not self.loaded:
             os.kill(self._zygote, signal.SIGKILL)  # it has none, and would hear of it when it has imported all
         elif self.control is not None:
-            with suppress(OSError):
-                self.control.send(reporter.encode({"retire": True}), socket.MSG_NOSIGNAL)
+            self.control.send(Retire())
 
     def close(self) -> None:
         """Let the zygote go, with all children that it has."""
@@ -186,17 +157,6 @@ class Nursery:
             self.control = None
         if self._zygote is not None:
             os.kill(self._zygote, signal.SIGKILL)
-
-    def _readable(self) -> bool:
-        assert self.control is not None
-        for _ in range(2):
-            try:
-                return bool(self.control.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
-            except ConnectionResetError:
-                continue  # told once, before what it said, where it went without having heard all
-            except OSError:
-                return False
-        return False
 
     def _check_zygote(self, now: float) -> None:
         owes = bool(self._unborn) or any(is_dead(pid) for pid in self._forked)
@@ -219,7 +179,8 @@ class Nursery:
         """Let this be the zygote, if one is wanted, and was started with nothing that it is not to have."""
         wrong = [name for name, value in zygote.environment.items() if self._environment.get(name) != value]
         if self.preload and all(name.startswith(OURS) for name in wrong):
-            self._zygote, self.control, self.loaded = zygote.pid, zygote.control, False
+            zygote.control.setblocking(False)
+            self._zygote, self.control, self.loaded = zygote.pid, Connection(zygote.control), False
             self._untold = dict(self._environment.items() - zygote.environment.items())
         else:
             zygote.dismiss()
@@ -237,24 +198,24 @@ class Nursery:
         if self._failures >= TRIES:
             self.preload = False
 
-    def _fork(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+    def _fork(self, number: int, order: StartOrder, end: socket.socket) -> None:
         assert self.control is not None
-        told = {**order, "environment": {**self._untold, **order.get("environment", {})}}
+        told = replace(order, environment={**self._untold, **order.environment})
         try:
-            socket.send_fds(self.control, [reporter.encode({"fork": number, "order": told})], [end.fileno()])
+            self.control.send_with(Fork(number, told), end.fileno())
         except OSError:
             self._waiting.append((number, order, end))
         else:
             self._unborn.add(number)
             end.close()
 
-    def _execute(self, number: int, order: Mapping[str, Any], end: socket.socket) -> None:
+    def _execute(self, number: int, order: StartOrder, end: socket.socket) -> None:
         import subprocess  # seldom
 
         environment = {
             **self._environment,
-            reporter.LINK_FD: str(end.fileno()),
-            ORDER: json.dumps(order),
+            LINK_FD: str(end.fileno()),
+            ORDER: encode(Fork(number, order)).decode(),
         }
         with end:
             try:
@@ -266,7 +227,7 @@ class Nursery:
             except OSError:  # as for a zygote
                 self._events.append(Unborn(number))
                 return
-        self._events.append(Born(number, process.pid))
+        self._events.append(Started(number, process.pid))
         process.returncode = 0  # reaped by `reap`, not by subprocess
 
 

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
+
+from dtj_trainer.ipc.messages import (
+    CheckpointRestored,
+    CheckpointSaved,
+    CheckpointStarted,
+    Hello,
+    Message,
+    PhaseChanged,
+    ProcessExit,
+    Serving,
+    StepsDone,
+)
 
 READY_FACTOR: Final = 3.0
 READY_SECONDS: Final = 5.0
@@ -67,34 +78,34 @@ class Progress:
         self.managed = self.serving = self.stepped = False
         self.phase, self.saving_since = "", None
 
-    def hear(self, message: Mapping[str, Any], now: float, wall: float) -> None:
+    def hear(self, message: Message, now: float, wall: float) -> None:
         """A message of the child's, at `now`, which is `wall` in Unix time."""
-        match message.get("type"):
-            case "hello":
-                self.managed = bool(message.get("managed"))
-            case "phase":
-                self._entered(str(message.get("phase")), now)
-            case "progress":
+        match message:
+            case Hello():
+                self.managed = True
+            case PhaseChanged(phase):
+                self._entered(phase, now)
+            case StepsDone():
                 self._steps_made(message, now, wall)
-            case "restored":
-                self.checkpoint_step = int(message["step"])
-            case "saving":
+            case CheckpointRestored(step):
+                self.checkpoint_step = step
+            case CheckpointStarted():
                 self.saving_since = now
-            case "checkpoint":
+            case CheckpointSaved(step):
                 self.saving_since = None
-                self.checkpoint_step = int(message["step"])
+                self.checkpoint_step = step
                 self._life = now
-            case "ready":
+            case Serving():
                 self.serving = True
 
-    def take_word(self, outcome: Mapping[str, Any]) -> None:
-        """What the child says at its end of how far it came."""
-        if outcome.get("step") is not None:
-            self.step = int(outcome["step"])
-        if outcome.get("checkpointStep") is not None:
-            self.checkpoint_step = int(outcome["checkpointStep"])
-        if outcome.get("metrics"):
-            self.metrics = dict(outcome["metrics"])
+    def take_exit(self, reported: ProcessExit) -> None:
+        """Keep what the child says at its end of how far it came."""
+        if reported.step is not None:
+            self.step = reported.step
+        if reported.checkpoint_step is not None:
+            self.checkpoint_step = reported.checkpoint_step
+        if reported.metrics:
+            self.metrics = dict(reported.metrics)
 
     def status(self) -> dict[str, Any]:
         """What /status says of the training."""
@@ -111,24 +122,21 @@ class Progress:
             "updatedAt": f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03}Z" if stamp else None,
         }
 
-    def _steps_made(self, message: Mapping[str, Any], now: float, wall: float) -> None:
-        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
-        self.step = message.get("step")
-        self.total_steps = message.get("totalSteps") or self.total_steps
-        self.epoch = message.get("epoch")
-        self.loss = message.get("loss")
-        self.learning_rate = message.get("learningRate")
-        if message.get("metrics"):
-            self.metrics = dict(message["metrics"])
-        if steps and seconds > 0:
+    def _steps_made(self, done: StepsDone, now: float, wall: float) -> None:
+        self.step = done.step
+        self.total_steps = done.total_steps or self.total_steps
+        self.epoch = done.epoch
+        self.loss = done.loss
+        self.learning_rate = done.learning_rate
+        if done.metrics:
+            self.metrics = dict(done.metrics)
+        if done.steps and done.seconds > 0:
             if self.stepped:
-                self._durations.append(seconds / steps)
-            rate = steps / seconds
-            self.steps_per_second = _smooth(self.steps_per_second, rate)
-            examples = float(message.get("examples") or 0) / seconds
-            self.examples_per_second = _smooth(self.examples_per_second, examples)
+                self._durations.append(done.seconds / done.steps)
+            self.steps_per_second = _smooth(self.steps_per_second, done.steps / done.seconds)
+            self.examples_per_second = _smooth(self.examples_per_second, done.examples / done.seconds)
         self.managed = True
-        self.stepped = self.stepped or steps > 0
+        self.stepped = self.stepped or done.steps > 0
         self.updated_at = wall
         self._life = now
 

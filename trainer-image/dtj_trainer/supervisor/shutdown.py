@@ -11,6 +11,7 @@ from typing import Final
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_TERMINATED, ExitClass
+from dtj_trainer.ipc.messages import Leave, Preempt
 from dtj_trainer.supervisor import process_pool
 from dtj_trainer.supervisor.http.peer_client import Answer
 from dtj_trainer.supervisor.membership import Rendezvous, Stage
@@ -69,7 +70,7 @@ class Departure:
         else:
             self.stopping, self._kill_at = True, now + self._grace()
             if self._progress.managed:
-                child.say({"type": "preempt"})
+                child.say(Preempt())
             else:
                 with suppress(ProcessLookupError):  # it has just ended, which will be told
                     os.kill(child.pid, signal.SIGTERM)
@@ -108,7 +109,7 @@ class Departure:
             leader = self._place.config.is_leader and self._place.part is Part.MEMBER
             self.leave_at = now + (LEADER_LINGER_SECONDS if leader else 0.0)
         if now >= self.leave_at:
-            child.say({"type": "leave"})
+            child.say(Leave())
 
     def _all_done(self, answers: Mapping[Task, Answer]) -> bool:
         if self._place.part is not Part.MEMBER:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dtj_trainer.cluster.accelerators import gpu_there
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.connection import connection_pair
+from dtj_trainer.ipc.messages import ProcessExit, ReadyForTakeover, StartOrder
 from dtj_trainer.supervisor import process_pool
 from dtj_trainer.supervisor.http.metrics import resident_bytes
 from dtj_trainer.supervisor.membership import Rendezvous
@@ -63,7 +65,7 @@ class Standby:
         self._dismissed = False
         self._mark = "0"
 
-    def tend(self, now: float, trains: Child, rendezvous: Rendezvous, number: int, order: Mapping[str, Any]) -> bool:
+    def tend(self, now: float, trains: Child, rendezvous: Rendezvous, number: int, order: StartOrder) -> bool:
         """Make one where it is time, and end one whose peers are no more; True if child `number` was asked for."""
         others = standbys(rendezvous)
         if self.process is not None:
@@ -83,31 +85,26 @@ class Standby:
         if room is None or room <= self._headroom:
             self._due = now + AGAIN_SECONDS
             return False
-        ours, theirs = reporter.pair()
-        ours.setblocking(False)
+        ours, theirs = connection_pair()
         self.process = Child(number, ours, self._cgroup.oom_kills(), standby=True, side=1 - trains.side)
         self._dismissed = False
         cluster = self._cluster()
         if self.process.side:
             cluster = cluster.at({**_other_ports(rendezvous), cluster.task: self.port})
         environment = {GENERATION: f"{rendezvous.me.generation + 1}", "TF_CONFIG": cluster.wire()}
-        self._nursery.bear(number, {**order, "standby": True, "environment": environment}, theirs)
+        self._nursery.bear(number, replace(order, standby=True, environment=environment), theirs)
         return True
 
     def hear(self) -> None:
         """Read what it says: whether it is prepared, and how it ends."""
-        while self.process is not None:
-            try:
-                packet = self.process.sock.recv(reporter.PACKET_BYTES)
-            except (BlockingIOError, OSError):
-                return
-            if not packet:
-                return
-            message = reporter.decode(packet)
-            if message.get("type") == "prepared":
-                self.process.prepared = True
-            elif message.get("type") == "outcome":
-                self.process.outcome = message
+        if self.process is None:
+            return
+        for message in self.process.messages():
+            match message:
+                case ReadyForTakeover():
+                    self.process.prepared = True
+                case ProcessExit():
+                    self.process.exit = message
 
     def born(self, number: int, pid: int) -> bool:
         """A child exists; False if it is another one."""
@@ -125,11 +122,11 @@ class Standby:
             return False
         self.hear()
         ended, self.process = self.process, None
-        ended.sock.close()
+        ended.connection.close()
         if not self._dismissed:
             self._failures += 1
             self._due = now + AGAIN_SECONDS
-            why = ended.outcome.get("message") or "it was killed"
+            why = (ended.exit and ended.exit.message) or "it was killed"
             sys.stderr.write(f"dtj: the standby ended ({why}); the training goes on without one\n")
             sys.stderr.flush()
         return True

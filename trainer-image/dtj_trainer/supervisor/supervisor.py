@@ -12,16 +12,30 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import Part, Place
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.connection import Connection, connection_pair
+from dtj_trainer.ipc.messages import (
+    Exited,
+    Message,
+    ProcessExit,
+    ReadyForTakeover,
+    SaveNow,
+    Serving,
+    Start,
+    Started,
+    StartOrder,
+    StepsDone,
+    ZygoteReady,
+)
+from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
 from dtj_trainer.supervisor import process_pool, standby, termination_message
 from dtj_trainer.supervisor.health_check import SilenceWatch
 from dtj_trainer.supervisor.http.endpoints import PodFacts
@@ -29,7 +43,7 @@ from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.http.peer_client import Answer, Messenger
 from dtj_trainer.supervisor.http.status import Pod
 from dtj_trainer.supervisor.membership import Refusal, Rendezvous, Stage
-from dtj_trainer.supervisor.process_pool import Born, Died, Loaded, Nursery, Unborn
+from dtj_trainer.supervisor.process_pool import Nursery, Unborn
 from dtj_trainer.supervisor.program import Program, uses_us
 from dtj_trainer.supervisor.progress import WRITING_PHASES, Progress
 from dtj_trainer.supervisor.settings import Settings
@@ -130,10 +144,10 @@ class Supervision:
 
     def _watch_sockets(self) -> None:
         """Told apart by themselves, as a new one may have the number of one that was closed."""
-        wanted = {self._woken}
-        for sock in (self._nursery.control, *(child.sock for child in self._pod.children())):
-            if sock is not None and sock.fileno() >= 0:
-                wanted.add(sock)
+        wanted: set[socket.socket | Connection] = {self._woken}
+        for connection in (self._nursery.control, *(child.connection for child in self._pod.children())):
+            if connection is not None and connection.connected:
+                wanted.add(connection)
         watched = {key.fileobj for key in self._selector.get_map().values()}
         for gone in watched.difference(wanted):
             self._selector.unregister(gone)
@@ -196,25 +210,24 @@ class Supervision:
     def _begin(self, now: float) -> None:
         if self._pod.child is not None or now < self._fork_at or self._promote():
             return
-        ours, theirs = reporter.pair()
-        ours.setblocking(False)
+        ours, theirs = connection_pair()
         self._born += 1
         self._pod.child = Child(self._born, ours, self._cgroup.oom_kills())
         self._nursery.bear(self._born, self._order(), theirs)
         self._rendezvous.follow()
         self._rendezvous.park(standby=False)
 
-    def _order(self) -> dict[str, Any]:
+    def _order(self) -> StartOrder:
         program = self._program
-        return {
-            "serve": self._pod.serves,
-            "mesh": self._pod.member,
-            "awaits": bool(self._pod.place.peers),
-            "ours": self._pod.ours,
-            "program": program.name if program else "",
-            "arguments": program.arguments if program else (),
-            "module": program.is_module if program else False,
-        }
+        return StartOrder(
+            serves=self._pod.serves,
+            in_cluster=self._pod.member,
+            has_peers=bool(self._pod.place.peers),
+            uses_dtj=self._pod.ours,
+            program=program.name if program else "",
+            arguments=program.arguments if program else (),
+            is_module=program.is_module if program else False,
+        )
 
     def _promote(self) -> bool:
         """Let the standby be the child; True also while one that is of no use is not gone yet."""
@@ -271,16 +284,16 @@ class Supervision:
         cluster = self._cluster()
         if self._pod.member and cluster != self._place.config:
             environment["TF_CONFIG"] = cluster.wire()
-        child.say({"type": "go", "environment": environment})
+        child.say(Start(environment))
         if self._pod.checkpoint_owed:
-            child.say({"type": "checkpoint"})
+            child.say(SaveNow())
             self._pod.checkpoint_owed = False
 
     def _happened(self, event: process_pool.Event, now: float) -> None:
         match event:
-            case Loaded(seconds):
+            case ZygoteReady(seconds):
                 self._metrics.bringup["import"] = seconds
-            case Born(number, pid):
+            case Started(number, pid):
                 if self._pod.child is not None and self._pod.child.number == number:
                     self._pod.child.pid = pid
                 elif self._standby is None or not self._standby.born(number, pid):
@@ -290,7 +303,7 @@ class Supervision:
                     self._child_died(self._pod.child, signal.SIGKILL, now)
                 elif self._standby is not None:
                     self._standby.died(None, now)
-            case Died(pid, status):
+            case Exited(pid, status):
                 if self._pod.child is not None and self._pod.child.pid == pid:
                     self._read_link(now)
                     self._child_died(self._pod.child, status, now)
@@ -300,7 +313,7 @@ class Supervision:
     def _child_died(self, child: Child, status: int, now: float) -> None:
         if child.pid is not None:
             process_pool.kill(child.pid)  # what is left of its group
-        child.sock.close()
+        child.connection.close()
         self._pod.child = None
         self._overtaken_at = None
         managed = self._progress.managed
@@ -309,7 +322,8 @@ class Supervision:
             self._dismiss(child)
             self._fork_at = now
             return
-        self._progress.take_word(child.outcome)
+        if child.exit is not None:
+            self._progress.take_exit(child.exit)
         if self._departure.stopping:
             self._departure.stopped(child, managed=managed)
             return
@@ -323,7 +337,7 @@ class Supervision:
         if isinstance(verdict, Restart):
             self._restart(child, verdict, now)
         else:
-            self._printed = bool(child.outcome.get("printed"))
+            self._printed = child.exit is not None and child.exit.printed
             self._departure.end(verdict)
 
     def _restart(self, child: Child, why: Restart, now: float) -> None:
@@ -353,47 +367,30 @@ class Supervision:
 
     def _read_link(self, now: float) -> None:
         child = self._pod.child
-        while child is not None:
-            try:
-                packet = child.sock.recv(reporter.PACKET_BYTES)
-            except (BlockingIOError, OSError):
-                return
-            if not packet:
-                self._selector_forget(child.sock)
-                return
-            self._hear_child(child, reporter.decode(packet), now)
+        if child is not None:
+            for message in child.messages():
+                self._hear_child(child, message, now)
 
-    def _selector_forget(self, sock: socket.socket) -> None:
-        """The child closed its end: its exit is reported by the nursery, the socket only spins."""
-        try:
-            self._selector.unregister(sock)
-        except (KeyError, ValueError):
-            return
-        finally:
-            sock.close()
-
-    def _hear_child(self, child: Child, message: Mapping[str, Any], now: float) -> None:
+    def _hear_child(self, child: Child, message: Message, now: float) -> None:
         self._progress.hear(message, now, time.time())
         self._metrics.hear(message)
-        match message.get("type"):
-            case "prepared":
+        match message:
+            case ReadyForTakeover():
                 child.prepared = True
-            case "progress" if child.released_at is not None and now - child.released_at >= FORGIVEN_SECONDS:
+            case StepsDone() if child.released_at is not None and now - child.released_at >= FORGIVEN_SECONDS:
                 self._spent = 0
-            case "ready":
+            case Serving():
                 self._rendezvous.stand(Stage.SERVING)
-            case "outcome":
-                child.outcome, child.ended_at = dict(message), now
-                self._hear_outcome(now)
+            case ProcessExit():
+                child.exit, child.ended_at = message, now
+                self._hear_exit(message, now)
 
-    def _hear_outcome(self, now: float) -> None:
+    def _hear_exit(self, reported: ProcessExit, now: float) -> None:
         """Tell the peers at once; the process itself needs a moment more to be gone."""
-        assert self._pod.child is not None
-        exit_class = self._pod.child.outcome.get("class")
-        if exit_class == ExitClass.DONE:
-            self._progress.take_word(self._pod.child.outcome)
+        if reported.exit_class == ExitClass.DONE:
+            self._progress.take_exit(reported)
             self._departure.finished(now)
-        elif exit_class == ExitClass.PEER_LOST and not self._departure.stopping and self._runs:
+        elif reported.exit_class == ExitClass.PEER_LOST and not self._departure.stopping and self._runs:
             self._rendezvous.process_lost()
 
     # --- the peers
@@ -436,7 +433,7 @@ class Supervision:
         """How long a save may still go on; whether its writer still may commit is for the writer to look up."""
         if self._progress.phase in WRITING_PHASES:
             return SAVE_SECONDS
-        return reporter.ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
+        return ENDING_SAVE_SECONDS if self._progress.saving_since is not None else 0.0
 
     def _check_versions(self, now: float) -> None:
         odd = self._rendezvous.odd_version()

@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.connection import Connection
+from dtj_trainer.ipc.messages import Command, Message, ProcessExit
 from dtj_trainer.supervisor.termination_message import Ending
 
 
@@ -40,15 +39,14 @@ class Child:
     """One forked process."""
 
     number: int
-    sock: socket.socket
-    """Our end of the link."""
+    connection: Connection
     oom_kills: int
     """The cgroup's counter when it was forked."""
     pid: int | None = None
     released_at: float | None = None
     sentence: Sentence | None = None
-    outcome: dict[str, Any] = field(default_factory=dict)
-    """Its own word about its end."""
+    exit: ProcessExit | None = None
+    """How it said that it ends."""
     ended_at: float | None = None
     """When it gave it; what is left to do is what the program does at its exit."""
     prepared: bool = False
@@ -63,10 +61,16 @@ class Child:
         """Whether the program was let go."""
         return self.released_at is not None
 
-    def say(self, message: Mapping[str, Any]) -> None:
-        """Over the link, unless the process has closed it."""
-        with contextlib.suppress(OSError):
-            self.sock.send(reporter.encode(message), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    def messages(self) -> Iterator[Message]:
+        """Yield what it has said; once it has closed its end, ours is closed too: its exit is told by the nursery."""
+        with contextlib.suppress(OSError):  # BlockingIOError: that is all for now
+            while (message := self.connection.receive()) is not None:
+                yield message
+            self.connection.close()
+
+    def say(self, message: Command) -> None:
+        """Tell it, unless it has closed its end or is too busy to listen."""
+        self.connection.send(message, patience=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,7 @@ def judge(  # noqa: PLR0911 - a table, first match wins
     child: Child, status: int, *, oom_kills: int, serves: bool, member: bool
 ) -> Verdict:
     """What the end of a child means, unless we were told to stop. `status` is waitpid's."""
-    outcome, number = child.outcome, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if child.sentence is Sentence.OVERTAKEN:
         return _peer_lost("the cluster forms anew")
     if child.sentence is Sentence.STALLED:
@@ -102,9 +106,9 @@ def judge(  # noqa: PLR0911 - a table, first match wins
         )
     if child.sentence is Sentence.SILENT:
         return _stalled("the TensorFlow server did not answer")
-    if outcome:  # also where a signal ended what libraries do at exit: peers have been told that word
-        code = int(outcome.get("exitCode") or 0) if number else os.waitstatus_to_exitcode(status)
-        return _by_its_own_word(outcome, code, serves=serves, member=member)
+    if child.exit is not None:  # also where a signal ended what libraries do at exit: peers have been told of it
+        code = child.exit.exit_code if number else os.waitstatus_to_exitcode(status)
+        return _as_reported(child.exit, code, serves=serves, member=member)
     if number:
         return _killed(number, oom=number == signal.SIGKILL and oom_kills > child.oom_kills)
     code = os.waitstatus_to_exitcode(status)
@@ -119,17 +123,15 @@ def judge(  # noqa: PLR0911 - a table, first match wins
 
 def judge_stopped(child: Child, *, managed: bool) -> Ending:
     """What the end of a child means after SIGTERM."""
-    outcome = child.outcome
-    exit_class, code = outcome.get("class"), outcome.get("exitCode")
-    if exit_class == ExitClass.DONE and (managed or not outcome.get("explicitExit")):
+    if child.exit is not None and child.exit.exit_class == ExitClass.DONE and (managed or not child.exit.explicit):
         return Ending(ExitClass.DONE, 0)
-    if code == EXIT_PREEMPTED:
-        return Ending(ExitClass.PREEMPTED, EXIT_PREEMPTED, outcome.get("message") or "told to stop; the state is saved")
+    if child.exit is not None and child.exit.exit_code == EXIT_PREEMPTED:
+        return Ending(ExitClass.PREEMPTED, EXIT_PREEMPTED, child.exit.message or "told to stop; the state is saved")
     return Ending(ExitClass.PREEMPTED, EXIT_TERMINATED, "told to stop (SIGTERM); nothing was saved on leaving")
 
 
-def _by_its_own_word(outcome: dict[str, Any], code: int, *, serves: bool, member: bool) -> Verdict:
-    exit_class, message = str(outcome.get("class")), str(outcome.get("message") or "")
+def _as_reported(reported: ProcessExit, code: int, *, serves: bool, member: bool) -> Verdict:
+    exit_class, message = reported.exit_class, reported.message
     if exit_class == ExitClass.DONE and not serves:
         return Ending(ExitClass.DONE, 0)
     if exit_class == ExitClass.PEER_LOST:
@@ -139,7 +141,7 @@ def _by_its_own_word(outcome: dict[str, Any], code: int, *, serves: bool, member
     if member and (exit_class == ExitClass.PREEMPTED or code == EXIT_PREEMPTED):
         text = "a peer was told to stop; the state is saved"
         return Restart("preempted", text, Ending(ExitClass.PEER_LOST, EXIT_RETRY, text))
-    return Ending(exit_class, code, message, str(outcome.get("exception") or ""))
+    return Ending(exit_class, code, message, reported.exception)
 
 
 def _peer_lost(message: str) -> Restart:

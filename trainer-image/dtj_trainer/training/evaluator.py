@@ -11,6 +11,7 @@ from dtj_trainer.checkpoint.checkpoint_manager import Keeper
 from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.initialization import Session
+from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.storage.folder import folder, read_json, write_json
 from dtj_trainer.training.history import numbers
@@ -46,23 +47,24 @@ class SideCar:
         Raises:
             PreemptedUnsaved: asked to leave.
         """
-        environment, link = self._session.environment, self._session.link
+        environment, reporter = self._session.environment, self._session.reporter
+        preempted = self._session.commands.preempted
         while True:
-            link.phase("wait")
+            reporter.phase("wait")
             done = finished(environment.checkpoint.directory, environment.uid)
             for step, name in self._keeper.kept():
-                if step not in self._seen and not link.preempted.is_set():
+                if step not in self._seen and not preempted.is_set():
                     self._look(step, name)
             if done is not None and (done.step in self._seen or not self._keeper.has(done.step)):
                 self._events.close()
                 return done.step, self._seen.get(done.step, {})
-            if link.preempted.wait(POLL_SECONDS):
+            if preempted.wait(POLL_SECONDS):
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
 
     def _look(self, step: int, name: str) -> None:
         """Evaluate one checkpoint, unless it is pruned, or we are asked to leave, meanwhile."""
-        link = self._session.link
-        link.phase("validate")
+        reporter = self._session.reporter
+        reporter.phase("validate")
         started = time.monotonic()
         if not self._keeper.restore(name):
             return
@@ -76,6 +78,6 @@ class SideCar:
         write_json(self._place, SEEN, {"uid": self._session.environment.uid, "steps": steps})
         self._events.write(step, metrics)
         self._events.flush()
-        link.progress(step, steps=1, seconds=seconds, loss=metrics.get("val_loss"), metrics=metrics)
+        reporter.steps_done(StepsDone(step, 1, seconds, loss=metrics.get("val_loss"), metrics=metrics))
         shown = "  ".join(f"{key} {value:.4g}" for key, value in metrics.items())
         print(f"dtj: evaluated step {step}  {shown}", flush=True)  # noqa: T201 - the console line

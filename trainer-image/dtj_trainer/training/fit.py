@@ -13,7 +13,7 @@ from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.initialization import Session
-from dtj_trainer.process.exit import ending
+from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training import callbacks as calling
 from dtj_trainer.training.evaluator import SideCar
 from dtj_trainer.training.history import Result
@@ -55,7 +55,7 @@ def fit(
         Preempted: asked to leave; the state is saved.
     """
     session = initialization.ensure(prepared=not hasattr(model, "variables") and not adapter.is_dataset(data))
-    with ending(session):
+    with exit_on_failure(session):
         refuse(session, "dtj.fit")
         initial_weights = None if initial_weights is None else os.fspath(initial_weights)
         export = None if export is None else os.fspath(export)
@@ -89,7 +89,7 @@ def fit(
         if session.role == "evaluator":
             return beside(session, keeper, evaluation, model)
         steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        started += await_turn(session, steps_by)
+        started += await_turn(steps_by)
         resumed = keeper.resume()
         if resumed is None and initial_weights is not None:
             _load_weights(model, initial_weights)
@@ -101,11 +101,11 @@ def fit(
         adapter.check_same(data, session, known)
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         loop.hooks = called.hooks(evaluation)
-        session.link.phase("build", time.monotonic() - started)
+        session.reporter.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()
         trainee.finish()
-        session.link.phase("save")  # callbacks write
+        session.reporter.phase("save")  # callbacks write
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed, model, export)
 
@@ -113,7 +113,7 @@ def fit(
 def beside(session: Session, keeper: Keeper, evaluation: Any, model: Any = None) -> Result:
     """What the evaluator does instead of training."""
     step, metrics = SideCar(session, keeper, evaluation.run if evaluation else None).to_the_end()
-    session.link.phase("done")
+    session.reporter.phase("done")
     return Result(step, metrics, session.choice.type, None, model)
 
 
@@ -127,17 +127,17 @@ def conclude(
     export: str | None = None,
 ) -> Result:
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
-    session.link.phase("save")
+    session.reporter.phase("save")
     loop.trainee.settle()
     loop.keeper.save(position, loop.length.epoch(position.step), metrics)
     loop.keeper.wait()
     if session.is_chief:
-        session.link.phase("finish")
+        session.reporter.phase("finish")
     if export is not None and session.is_chief:
         exported.export(model, export)
     loop.keeper.finish(position, metrics)
     session.board.barrier()
-    session.link.phase("done")
+    session.reporter.phase("done")
     session.trained = True
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
 

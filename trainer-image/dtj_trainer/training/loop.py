@@ -15,6 +15,7 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.sampler import read_on
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import Session, calm
+from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.console import Console
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
@@ -91,9 +92,8 @@ class _Run:
         epochs = loop.length.epochs if loop.length.per_epoch else None
         self.console = Console(speaks=chief, total=loop.length.total, epochs=epochs)
         self.events = Events(self.session.environment.checkpoint.logs if chief else "")
-        self.profiler = Profiler(
-            self.session.environment.checkpoint.logs, self.session.environment.profile_steps, self.session.link
-        )
+        logs, steps = self.session.environment.checkpoint.logs, self.session.environment.profile_steps
+        self.profiler = Profiler(logs, steps, self.session.reporter, self.session.commands)
         self.stopped = False
 
     def to_the_end(self) -> tuple[Position, dict[str, float]]:
@@ -120,9 +120,9 @@ class _Run:
         return self.position, self.metrics
 
     def _call(self) -> None:
-        loop, link = self.loop, self.session.link
+        loop, commands = self.loop, self.session.commands
         loop.keeper.look()
-        if self.session.workers == 1 and link.preempted.is_set():
+        if self.session.workers == 1 and commands.preempted.is_set():
             self._leave()
         steps = self._steps()
         if loop.hooks.batch_begin is not None:
@@ -170,14 +170,14 @@ class _Run:
         return max(1, min(self.pace.count, *(end - step for end in ends if end is not None)))
 
     def _ballot(self) -> Ballot:
-        link = self.session.link
+        commands = self.session.commands
         chief, hooks = self.session.is_chief, self.loop.hooks
-        wanted = link.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
+        wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
         silent = self.loop.length.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
         return Ballot(
             seconds_per_step=self.seconds_per_step,
             save=float(wanted),
-            stop=float(link.preempted.is_set()),
+            stop=float(commands.preempted.is_set()),
             report=float(chief and silent),
             finish=float(chief and hooks.single_steps and hooks.wants_stop()),
         )
@@ -190,8 +190,8 @@ class _Run:
         self.position = Position(before.step + steps, before.examples + called.examples, batches, dealt)
         if self.calls == 1:
             calm()
-            self.session.link.phase("first_step", seconds)
-            self.session.link.phase("train")
+            self.session.reporter.phase("first_step", seconds)
+            self.session.reporter.phase("train")
         else:
             self.seconds_per_step = seconds / steps
         told = self.session.workers > 1
@@ -214,8 +214,8 @@ class _Run:
         """Tell the supervisor how far we are, also where only metrics are new; the learning rate, on the chief."""
         step = self.position.step
         rate = self.loop.trainee.learning_rate() if self.session.is_chief else None
-        self.session.link.progress(
-            step,
+        done = StepsDone(
+            step=step,
             steps=steps,
             seconds=seconds,
             examples=examples,
@@ -224,8 +224,9 @@ class _Run:
             epoch=self.loop.length.epoch(step - 1),
             loss=self.loss,
             learning_rate=rate,
-            metrics=self.metrics,
+            metrics=dict(self.metrics),
         )
+        self.session.reporter.steps_done(done)
         return rate
 
     def _check_finite(self, before: int, called: Called) -> None:
@@ -253,7 +254,7 @@ class _Run:
         loop.trainee.settle()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
-            self.session.link.phase("validate")
+            self.session.reporter.phase("validate")
         if loop.hooks.validate is not None:
             validated = loop.hooks.validate()
             if validated is None:
@@ -273,16 +274,16 @@ class _Run:
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
         self.position = replace(self.position, owes_end=False)
         if rests:  # until here: what a callback writes on the chief, the others wait for
-            self.session.link.phase("train")
+            self.session.reporter.phase("train")
 
     def _save(self) -> None:
-        self.session.link.phase("save")
-        self.session.link.checkpoint_wanted.clear()
+        self.session.reporter.phase("save")
+        self.session.commands.checkpoint_wanted.clear()
         self.loop.trainee.settle()
         self.events.flush()
         position = replace(self.position, sums=dict(self.sums), summed=self.summed)
         self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)
-        self.session.link.phase("train")
+        self.session.reporter.phase("train")
 
     def _leave(self) -> NoReturn:
         """Save, if there is something and somewhere, and end: somebody asked one of us to."""
@@ -290,7 +291,7 @@ class _Run:
         if not self.loop.keeper.directory or step == 0:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._save()
-        self.session.link.phase("save")
+        self.session.reporter.phase("save")
         self.loop.keeper.wait()
         if self.session.workers > 1:
             self.session.board.barrier()

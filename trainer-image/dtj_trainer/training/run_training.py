@@ -6,6 +6,7 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
+from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.training.steps.compiled_step import Call, Caller
 from dtj_trainer.training.steps.parameter_server import Closures, coordinator
 from dtj_trainer.training.steps.parameter_server_data import FromChief, OnWorkers, worker_data
@@ -28,11 +29,12 @@ def caller(session: Session, trainee: Trainee, data: Any, sizes: adapter.Batches
     return Call(session, trainee, dataset, accumulate)
 
 
-def await_turn(session: Session, steps_by: Caller) -> float:
+def await_turn(steps_by: Caller) -> float:
     """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
-    if session.link.standby:
+    takeover = process_takeover()
+    if takeover.pending:
         steps_by.prepare()
-    return session.link.prepared()
+    return takeover.wait()
 
 
 def refuse(session: Session, name: str) -> None:

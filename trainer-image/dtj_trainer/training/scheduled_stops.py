@@ -58,10 +58,10 @@ class Appointments:
                 self._session.board.offer(self._key(name), "")
 
     def _wish(self) -> str:
-        link = self._session.link
-        if link.preempted.is_set():
+        commands = self._session.commands
+        if commands.preempted.is_set():
             return LEAVE
-        return SAVE if link.checkpoint_wanted.is_set() else ""
+        return SAVE if commands.checkpoint_wanted.is_set() else ""
 
     def _look(self, before: int, proposed: int) -> None:
         board, rank = self._session.board, self._session.rank

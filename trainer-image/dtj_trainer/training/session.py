@@ -16,7 +16,9 @@ from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
-from dtj_trainer.process.exit import ending
+from dtj_trainer.ipc.messages import StepsDone
+from dtj_trainer.ipc.takeover import process_takeover
+from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.storage.folder import folder
@@ -30,7 +32,10 @@ class Job:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
-        self._profiler = Profiler(session.environment.checkpoint.logs, session.environment.profile_steps, session.link)
+        environment = session.environment
+        self._profiler = Profiler(
+            environment.checkpoint.logs, environment.profile_steps, session.reporter, session.commands
+        )
         self._reported = (0, time.monotonic())
         self._first: tuple[int, float] | None = None
         self._metrics: dict[str, float] = {}
@@ -72,7 +77,8 @@ class Job:
         numbers = {name: float(value) for name, value in metrics.items()}
         shown = None if loss is None else float(loss)
         self._metrics = numbers if shown is None else {"loss": shown, **numbers}
-        self._session.link.progress(step, steps=max(0, step - before), seconds=now - since, loss=shown, metrics=numbers)
+        done = StepsDone(step, max(0, step - before), now - since, loss=shown, metrics=numbers)
+        self._session.reporter.steps_done(done)
         self._events.write(step, {"loss": shown, **numbers})
         if shown is not None and not math.isfinite(shown):
             self._events.close()
@@ -83,19 +89,19 @@ class Job:
         if due == LEAVE:
             self._leave(step)
         if due == SAVE:
-            self._session.link.checkpoint_wanted.clear()
+            self._session.commands.checkpoint_wanted.clear()
             self.checkpoints.save_again(step)
 
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
-        self._session.link.phase("finish" if self.is_chief else "save")
+        self._session.reporter.phase("finish" if self.is_chief else "save")
         self._appointments.close()
         self._profiler.close()
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
 
     def _leave(self, step: int) -> None:
-        self._session.link.phase("save")
+        self._session.reporter.phase("save")
         self._profiler.close()
         saves = self.checkpoints.save_again(step)
         self.checkpoints.wait()
@@ -152,7 +158,7 @@ class SharedCheckpoints:
         self._begun = self._files.saved_step
         if self._begun is not None:
             self.restored_step = self._begun
-            self._session.link.restored(self._begun)
+            self._session.reporter.checkpoint_restored(self._begun)
         return self._begun
 
     def save(self, step: int, **objects: Any) -> None:
@@ -164,13 +170,13 @@ class SharedCheckpoints:
         self._objects, step = objects, _whole(step)
         if not self._enabled:
             return
-        link, started = self._session.link, time.monotonic()
-        link.phase("save")
+        reporter, started = self._session.reporter, time.monotonic()
+        reporter.phase("save")
         self._begun = step
         notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
-        self._files.save(step, objects, notes, lambda: link.checkpoint(step, time.monotonic() - started))
+        self._files.save(step, objects, notes, lambda: reporter.checkpoint_saved(step, time.monotonic() - started))
         self._session.board.follow_chief(f"saving/{step}")
-        link.phase("train")
+        reporter.phase("train")
 
     def save_again(self, step: int) -> bool:
         """Begin to save what was last restored or saved, as of `step`; False where that is not possible."""
@@ -204,8 +210,8 @@ def session() -> Iterator[Job]:
     At its end the job is done: started again, it ends at once.
     """
     prepared = initialization.ensure(prepared=True)
-    with ending(prepared):
-        prepared.link.prepared()
+    with exit_on_failure(prepared):
+        process_takeover().wait()
         job = Job(prepared)
         yield job
         job.finish()

@@ -11,7 +11,7 @@ from dtj_trainer.checkpoint.content import Position
 from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.data.adapters import adapter
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.process.exit import ending
+from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.callbacks import Callbacks
 from dtj_trainer.training.fit import beside, check_accumulate, conclude, going_on, seeded
 from dtj_trainer.training.history import Result
@@ -65,7 +65,7 @@ def train(
         PreflightFailed, UserError, Preempted: as dtj.fit.
     """
     session = initialization.ensure(prepared=callable(state) and not adapter.is_dataset(data))
-    with ending(session):
+    with exit_on_failure(session):
         refuse(session, "dtj.train")
         started = time.monotonic()
         check_accumulate(accumulate)
@@ -86,7 +86,7 @@ def train(
         if session.role == "evaluator":
             return beside(session, keeper, evaluation)
         steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        started += await_turn(session, steps_by)
+        started += await_turn(steps_by)
         resumed = keeper.resume()
         position = resumed or Position()
         ends = going_on(ends, position, known, sizes, accumulate)
@@ -95,10 +95,10 @@ def train(
         loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
         called = Callbacks(callbacks, Subject(held), session, ends)
         loop.hooks = called.hooks(evaluation)
-        session.link.phase("build", time.monotonic() - started)
+        session.reporter.phase("build", time.monotonic() - started)
         called.begin()
         position, metrics = loop.run()
-        session.link.phase("save")  # callbacks write
+        session.reporter.phase("save")  # callbacks write
         called.end(metrics)
         return conclude(session, loop, position, metrics, resumed)
 

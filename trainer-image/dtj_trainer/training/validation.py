@@ -61,7 +61,7 @@ class Evaluation:
         while True:
             began = time.monotonic()
             row, made, left = next(rows)
-            seconds, asked = time.monotonic() - began, self._session.link.preempted.is_set()
+            seconds, asked = time.monotonic() - began, self._session.commands.preempted.is_set()
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
             if not more and not total[-1]:

@@ -5,28 +5,33 @@ import os
 import sys
 import time
 
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.commands import process_commands
+from dtj_trainer.ipc.messages import ProcessExit, StepsDone
+from dtj_trainer.ipc.reporter import process_reporter
 
 print("SAY begin", os.getpid(), "tensorflow" in sys.modules, flush=True)
-ours = reporter.child()
-ours.hello()
-ours.phase("cluster", 0.1)
+reporter, commands = process_reporter(), process_commands()
+reporter.hello()
+commands.listen()
+reporter.phase("cluster", 0.1)
 for step in range(1, int(sys.argv[1]) + 1):
-    if ours.preempted.is_set():
+    if commands.preempted.is_set():
         if sys.argv[2:] == ["slow"]:
-            ours.saving(step)
+            reporter.checkpoint_started(step)
             print("SAY saving", flush=True)
             time.sleep(1.5)
-        ours.checkpoint(step, 0.01)
-        ours.outcome("preempted", 42, "told to stop; the state is saved", step=step, checkpoint_step=step)
+        reporter.checkpoint_saved(step, 0.01)
+        saved = "told to stop; the state is saved"
+        reporter.exit(ProcessExit("preempted", 42, saved, step=step, checkpoint_step=step))
         os._exit(42)
-    if ours.checkpoint_wanted.is_set():
-        ours.checkpoint_wanted.clear()
-        ours.checkpoint(step, 0.01)
-    ours.progress(step, steps=1, seconds=0.02, examples=32, loss=1.0 / step, learning_rate=0.1, total_steps=1000)
+    if commands.checkpoint_wanted.is_set():
+        commands.checkpoint_wanted.clear()
+        reporter.checkpoint_saved(step, 0.01)
+    reporter.steps_done(
+        StepsDone(step, steps=1, seconds=0.02, examples=32, loss=1.0 / step, learning_rate=0.1, total_steps=1000)
+    )
     time.sleep(0.02)
 if sys.argv[2:] == ["stall"]:
     time.sleep(600)
-ours.flush()
-ours.outcome("done", 0, "", step=int(sys.argv[1]), metrics={"accuracy": 0.5})
+reporter.exit(ProcessExit("done", 0, step=int(sys.argv[1]), metrics={"accuracy": 0.5}))
 os._exit(0)

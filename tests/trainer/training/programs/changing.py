@@ -25,7 +25,7 @@ class Listener(keras.callbacks.Callback):
         rates.append(float(model.optimizer.learning_rate.numpy()))
         steps.append(batch)
         if len(steps) == ASKED_AT:
-            session.link.preempted.set()
+            session.commands.preempted.set()
 
 
 callbacks = [

@@ -41,7 +41,7 @@ class Leaves(keras.callbacks.Callback):
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
         self.steps += 1
         if self.steps == ASKED_AT:
-            session.link.preempted.set()
+            session.commands.preempted.set()
 
 
 data = dtj.data.Pipeline(dtj.data.numpy(x, y))

@@ -11,14 +11,15 @@ from unittest import mock
 import tensorflow as tf
 
 import dtj
-from dtj_trainer.ipc import reporter
+from dtj_trainer.ipc.commands import process_commands
+from dtj_trainer.ipc.reporter import Reporter
 
 ASKED_AT = int(os.environ.get("TEST_ASKED_AT", "0"))
 ASKED_TO_LEAVE_AT = int(os.environ.get("TEST_ASKED_TO_LEAVE_AT", "0"))
 STALLS_AT = int(os.environ.get("TEST_STALLS_AT", "0"))
 NAN_AT = int(os.environ.get("TEST_NAN_AT", "0"))
 REPORTS_EVERY = int(os.environ.get("TEST_REPORTS_EVERY", "1"))
-progress = mock.patch.object(reporter.ChildLink, "progress").start()
+steps_done = mock.patch.object(Reporter, "steps_done").start()
 
 if "TEST_AGAIN" in os.environ:
     with dtj.session() as job:
@@ -42,9 +43,9 @@ with dtj.session() as job:
     assert int(made.numpy()) == begun
     for number in range(begun + 1, begun + 1 + int(os.environ.get("TEST_STEPS", "2000"))):
         if number == ASKED_AT and job.index == job.input_context.num_input_pipelines - 1:  # as POST /checkpoint does
-            reporter.child().checkpoint_wanted.set()
+            process_commands().checkpoint_wanted.set()
         if number == ASKED_TO_LEAVE_AT and not job.is_chief:
-            reporter.child().preempted.set()
+            process_commands().preempted.set()
         if number == STALLS_AT and job.is_chief:
             time.sleep(2.5)
         loss = step()
@@ -58,7 +59,7 @@ with dtj.session() as job:
             sys.stdout.flush()
 
 told = {"begun": begun, "made": int(made.numpy()), "weight": float(weight.numpy()), "pipelines": 0}
-told["reported"] = sum(call.kwargs["steps"] for call in progress.call_args_list)
+told["reported"] = sum(call.args[0].steps for call in steps_done.call_args_list)
 told["garbage"] = gc.get_threshold()[0]
 told["pipelines"] = job.input_context.num_input_pipelines
 sys.stdout.write("TEST " + json.dumps(told) + "\n")

@@ -50,7 +50,7 @@ def work() -> None:
     time.sleep(0.01)
     batches[-1] += 1
     if begun[-1] == ASKED_IN and session.rank == 0 and batches[-1] == STEPS + FIRST:
-        threading.Timer(0.1, session.link.preempted.set).start()
+        threading.Timer(0.1, session.commands.preempted.set).start()
 
 
 def worked(_: tf.Tensor, predicted: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from dtj_trainer.cluster.probes import accepts
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import UID_HEADER
+from dtj_trainer.ipc.messages import Profile, SaveNow
 from dtj_trainer.supervisor.http.peer_client import pass_on
 from dtj_trainer.supervisor.http.server import PASSED_ON
 from dtj_trainer.supervisor.http.status import Pod
@@ -111,7 +112,7 @@ class PodFacts:
                 return 429
             self._checkpoint_at = now
             if pod.child is not None and pod.child.released:
-                pod.child.say({"type": "checkpoint"})
+                pod.child.say(SaveNow())
             else:
                 pod.checkpoint_owed = True
         if not passed_on:
@@ -127,5 +128,5 @@ class PodFacts:
             return 403
         with pod.lock:
             if pod.child is not None:
-                pod.child.say({"type": "profile", "steps": steps})
+                pod.child.say(Profile(steps))
         return 202

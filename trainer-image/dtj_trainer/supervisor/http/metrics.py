@@ -5,11 +5,11 @@ from __future__ import annotations
 import bisect
 import os
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from dtj_trainer.ipc.messages import CheckpointRestored, CheckpointSaved, Message, PhaseChanged, StepsDone
 from dtj_trainer.supervisor.progress import BRINGUP_PHASES
 
 STEP_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -57,28 +57,27 @@ class Metrics:
     stalls: int = 0
     bringup: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, message: Mapping[str, Any]) -> None:
+    def hear(self, message: Message) -> None:
         """Count what a message of the child's brings."""
-        match message.get("type"):
-            case "phase" if message.get("phase") in BRINGUP_PHASES and message.get("seconds") is not None:
-                self.bringup[str(message["phase"])] = float(message["seconds"])
-            case "progress":
+        match message:
+            case PhaseChanged(phase, seconds) if phase in BRINGUP_PHASES and seconds is not None:
+                self.bringup[phase] = seconds
+            case StepsDone():
                 self._steps_made(message)
-            case "restored":
-                self.last_checkpoint_step = int(message["step"])
-            case "checkpoint":
-                self.last_checkpoint_step = int(message["step"])
-                self.checkpoint_seconds.observe(float(message.get("seconds") or 0.0))
+            case CheckpointRestored(step):
+                self.last_checkpoint_step = step
+            case CheckpointSaved(step, seconds):
+                self.last_checkpoint_step = step
+                self.checkpoint_seconds.observe(seconds)
 
-    def _steps_made(self, message: Mapping[str, Any]) -> None:
-        steps, seconds = int(message.get("steps") or 0), float(message.get("seconds") or 0.0)
-        self.steps += steps
-        self.examples += int(message.get("examples") or 0)
-        self.data_wait_seconds += float(message.get("dataWaitSeconds") or 0.0)
-        self.loss = message.get("loss")
-        self.learning_rate = message.get("learningRate")
-        if steps:
-            self.step_seconds.observe(seconds / steps, steps)
+    def _steps_made(self, done: StepsDone) -> None:
+        self.steps += done.steps
+        self.examples += done.examples
+        self.data_wait_seconds += done.data_wait_seconds
+        self.loss = done.loss
+        self.learning_rate = done.learning_rate
+        if done.steps:
+            self.step_seconds.observe(done.seconds / done.steps, done.steps)
 
     def text(self, *, peers_ready: int, standby_ready: bool, child: int | None) -> str:
         """The page of /metrics; `child` is the pid whose memory is shown."""

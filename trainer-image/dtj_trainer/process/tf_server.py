@@ -1,0 +1,31 @@
+"""The TensorFlow server that workers and parameter servers run in place of the program."""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from dtj_trainer.cluster.tf_config import read_tf_config
+from dtj_trainer.contract import TrainerError
+from dtj_trainer.ipc.reporter import Reporter
+
+
+def serve(reporter: Reporter) -> NoReturn:
+    """Serve a chief's program, as a ps or worker, until killed."""
+    import tensorflow as tf
+
+    from dtj_trainer.data import tf_dataset
+
+    config = read_tf_config(os.environ)
+    tf_dataset.register()
+    cluster = {role: list(addresses) for role, addresses in config.cluster.items() if role != "evaluator"}
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec(cluster),
+        job_name=config.task.role,
+        task_index=config.task.index,
+        protocol="grpc",
+        start=True,
+    )
+    reporter.serving()
+    server.join()
+    raise TrainerError("the TensorFlow server ended by itself")
