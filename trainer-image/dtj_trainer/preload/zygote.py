@@ -41,9 +41,10 @@ def main() -> None:
     supervisor = Connection(socket.socket(fileno=int(sys.argv[1])))
     preload(ahead)
     supervisor.send(ZygoteReady(round(time.monotonic() - began, 3)), patience=math.inf)
+    sources: list[Connection | int] = [supervisor, wake]
     children: set[int] = set()
     while True:
-        readable, _, _ = select.select([supervisor, wake], [], [])
+        readable, _, _ = select.select(sources, [], [])
         if wake in readable:
             os.read(wake, 4096)
             _reap(supervisor, children)
