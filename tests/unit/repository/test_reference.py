@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -65,3 +68,13 @@ def test_the_page_of_the_library_has_every_argument(function: str):
 def test_the_page_of_conditions_names_every_condition_reason_event_and_cause(words: type[StrEnum]):
     page = (PAGES / "conditions-and-events.md").read_text()
     assert [word for word in words if not re.search(rf"\b{word}\b", page)] == []
+
+
+def test_the_page_of_the_operators_flags_has_every_flag():
+    page = (PAGES / "operator-flags.md").read_text()
+    shown = subprocess.run(
+        [sys.executable, "-m", "dtj_operator", "run", "--help"],
+        check=True, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(CHECKOUT / "operator")},
+    ).stdout  # fmt: skip
+    flags = {flag for flag in re.findall(r"^  (--[a-z-]+)", shown, re.MULTILINE) if not flag.startswith("--no-")}
+    assert set(re.findall(r"^\| `(--[a-z-]+)", page, re.MULTILINE)) == flags
