@@ -7,6 +7,7 @@ its peer every change at once; it asks again on its own only while we wait for t
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -135,7 +136,7 @@ def call(task: Task, host: str, port: int, wire: bytes) -> Answer:
         response = connection.getresponse()
         body = response.read(BODY_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
-        unresolved = type(error).__name__ in {"gaierror", "UnicodeError"}
+        unresolved = isinstance(error, socket.gaierror | UnicodeError)
         words = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
         return Answer(task, None, trouble=words, unresolved=unresolved)
     except http.client.HTTPException as error:
