@@ -33,6 +33,10 @@ test: ## everything: lint, unit, faults, contract, trainer and end-to-end tests
 unit: ## run some tests: make unit WHAT=tests/unit/test_contract.py
 	$(in_environment) -m pytest -q $(WHAT)
 
+.PHONY: matrix
+matrix: ## quick tests of the trainer with the oldest and newest Keras and other Pythons (PYTHONS="<paths>")
+	$(in_environment) -m tools.matrix $(PYTHONS)
+
 .PHONY: lint
 lint: ## ruff, format check, mypy and import-linter
 	$(in_environment) -m tools.stages lint

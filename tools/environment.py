@@ -3,7 +3,8 @@
 Run with any Python 3.11 (`python3.11 tools/environment.py`); needs the standard library only. Prints the path of the
 environment's interpreter on stdout, and progress on stderr. The environment is in `<cache>/venv/<key>`, where the key
 is a hash of requirements/dev.txt and of this interpreter. It is complete when it contains the file `complete`: an
-interrupted installation is removed and started again.
+interrupted installation is removed and started again. Another Python is used when its version is the argument
+(`python3.12 tools/environment.py 3.12`); its environment is in `<cache>/venv-3.12/<key>`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 REQUIREMENTS = ROOT / "requirements" / "dev.txt"
+VERSION = "3.11"
+"""Of Python, unless said otherwise."""
 NEEDED_BYTES = 3_500_000_000
 """TensorFlow and its wheels while they are unpacked: 1.9 GB when done."""
 
@@ -43,11 +46,11 @@ def key() -> str:
     return hashlib.sha256(made_from).hexdigest()[:16]
 
 
-def check_prerequisites(where: Path) -> None:
-    if sys.version_info[:2] != (3, 11):
+def check_prerequisites(where: Path, version: str = VERSION) -> None:
+    if f"{sys.version_info[0]}.{sys.version_info[1]}" != version:
         msg = (
-            f"The project runs on Python 3.11 and this is {sys.version.split()[0]}: "
-            "call make with PYTHON=<path of python3.11>."
+            f"The project runs on Python {version} and this is {sys.version.split()[0]}: "
+            f"call make with PYTHON=<path of python{version}>."
         )
         raise EnvironmentImpossibleError(msg)
     if importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
@@ -98,14 +101,14 @@ def install(venv: Path) -> None:
     say(f"Python environment ready after {time.monotonic() - began:.0f} s")
 
 
-def interpreter() -> Path:
+def interpreter(version: str = VERSION) -> Path:
     """Return the environment's Python, creating the environment if it is missing."""
-    home = cache() / "venv"
+    home = cache() / ("venv" if version == VERSION else f"venv-{version}")
     venv = home / key()
     python = venv / "bin" / "python"
     if (venv / "complete").exists():
         return python
-    check_prerequisites(home)
+    check_prerequisites(home, version)
     with (home / f"{venv.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (venv / "complete").exists():
@@ -119,7 +122,7 @@ def say(text: str) -> None:
 
 def main() -> int:
     try:
-        print(interpreter())
+        print(interpreter(*sys.argv[1:]))
     except EnvironmentImpossibleError as problem:
         say(str(problem))
         return 1

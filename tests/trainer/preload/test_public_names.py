@@ -11,6 +11,7 @@ from tests.trainer.preload.conftest import told
 pytestmark = pytest.mark.trainer
 
 
+@pytest.mark.matrix
 def test_a_program_in_a_pod_finds_all_of_tensorflow():
     plain, preloaded = told("public_names.py"), told("public_names.py", "preloaded")
     assert len(plain) > 2_500

@@ -76,6 +76,7 @@ def test_a_pod_whose_name_leads_nowhere_yet_is_met_where_it_calls_from_and_so_is
     until(lambda: firsts(pods) == [2, 1], "the new pod did not train with the old one")
 
 
+@pytest.mark.matrix
 def test_a_finished_job_ends_with_0_everywhere(launch: Launcher):
     pods = launch.cluster("tutorial.py", "20")
     assert [pod.wait() for pod in pods] == [0, 0]

@@ -20,11 +20,13 @@ def assert_equal(ours: dict[str, Any], kerass: dict[str, Any]) -> None:
     assert ours["metrics"] == pytest.approx(kerass["metrics"], rel=1e-4)
 
 
+@pytest.mark.matrix
 def test_the_loss_of_an_epoch_is_that_of_its_examples_also_where_batches_differ_in_size(told):
     assert_equal(*told["uneven"])
     assert told["uneven"][0]["metrics"]["loss"] == pytest.approx(told["uneven"][0]["metrics"]["mse"], rel=1e-5)
 
 
+@pytest.mark.matrix
 def test_an_embedding_learns_from_accumulated_batches_what_it_learns_from_one_of_their_size(told):
     assert_equal(*told["accumulated"])
 

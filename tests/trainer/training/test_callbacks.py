@@ -12,6 +12,7 @@ def said():
     return launch.run("callbacks.py").said
 
 
+@pytest.mark.matrix
 def test_callbacks_are_called_as_keras_fit_calls_them_validation_included(said):
     assert said["ours"] == said["theirs"]
     assert said["ours"][7:14] == [
@@ -37,6 +38,7 @@ def test_the_end_of_a_batch_tells_all_metrics_so_far_as_in_keras_fit(said):
         assert ours == pytest.approx(theirs, rel=1e-5)
 
 
+@pytest.mark.matrix
 def test_what_a_callback_evaluates_is_in_no_metric_of_the_next_epoch_as_in_keras_fit(said):
     assert said["evaluates"]["ours"] == pytest.approx(said["evaluates"]["theirs"], rel=1e-5)
 

@@ -84,6 +84,7 @@ def test_two_processes_of_two_devices_train_what_one_trains(case, one_device, tw
         assert_equal(case, worker, one_device)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_train_what_one_trains(case, one_device, two_workers):
     for worker in two_workers:
@@ -106,9 +107,11 @@ def test_a_step_of_ones_own_may_gather_an_update_from_several_batches(one_device
     np.testing.assert_allclose(one_device["own"]["weights"], slope.ravel(), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.matrix
 def test_clipping_by_keras_and_by_the_loop_agree(one_device):
     np.testing.assert_allclose(one_device["clip"]["weights"], one_device["keras_clip"]["weights"], rtol=1e-4)
 
 
+@pytest.mark.matrix
 def test_metrics_have_kerass_names(one_device):
     assert set(one_device["dataset"]["metrics"]) == {"loss", "mae", "val_loss", "val_mae"}

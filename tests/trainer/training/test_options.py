@@ -106,6 +106,7 @@ def habits():
     return launch.run("habits.py").said
 
 
+@pytest.mark.matrix
 def test_a_metric_of_each_class_is_an_array_for_callbacks_and_their_mean_for_all_else(habits):
     ours, theirs, result = habits["each_class"].values()
     assert ours.keys() == theirs.keys() == result.keys() == {"loss", "f1_score", "val_loss", "val_f1_score"}
@@ -114,12 +115,14 @@ def test_a_metric_of_each_class_is_an_array_for_callbacks_and_their_mean_for_all
         assert result[name] == pytest.approx(np.mean(value), rel=1e-5)
 
 
+@pytest.mark.matrix
 def test_a_metric_of_several_results_is_named_by_them_as_in_keras(habits):
     ours, theirs, result = habits["several"].values()
     assert theirs.keys() == {"loss", "mean", "count", "val_loss", "val_mean", "val_count"}
     assert result == ours == pytest.approx(theirs, rel=1e-5)
 
 
+@pytest.mark.matrix
 def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
     arrays = (
         " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "

@@ -40,6 +40,7 @@ def test_killed_at_random_steps_several_replicas_end_as_undisturbed_ones(devices
         np.testing.assert_allclose(ended.said["weights"], undisturbed[0].said["weights"], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.matrix
 def test_one_worker_asked_to_leave_makes_both_save_the_same_step_and_end_with_42(tmp_path):
     environment = launch.checkpoint(tmp_path)
     addresses = free_ports(2)
@@ -77,6 +78,7 @@ def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_t
         assert told == [pytest.approx(each, rel=1e-4) for each in validated]
 
 
+@pytest.mark.matrix
 def test_what_callbacks_did_to_rate_and_weights_is_neither_lost_nor_done_again(tmp_path):
     undisturbed = launch.run("changing.py", str(tmp_path / "other"))
     environment = launch.checkpoint(tmp_path / "state", everySteps=10)
@@ -88,6 +90,7 @@ def test_what_callbacks_did_to_rate_and_weights_is_neither_lost_nor_done_again(t
     assert launch.run("changing.py", str(tmp_path / "backup"), environment=environment).said == undisturbed.said
 
 
+@pytest.mark.matrix
 def test_a_step_of_ones_own_goes_on_with_the_same_bits_and_with_every_object_of_its_state(tmp_path):
     undisturbed = launch.run("own_state.py").said
     assert undisturbed["counted"] == 20

@@ -34,6 +34,13 @@ def test_another_python_is_refused_with_the_way_out(tmp_path, monkeypatch):
         environment.check_prerequisites(tmp_path)
 
 
+def test_another_python_is_used_where_its_version_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTJ_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "version_info", (3, 12, 1))
+    monkeypatch.setattr(environment, "install", lambda venv: venv.mkdir())
+    assert environment.interpreter("3.12") == tmp_path / "venv-3.12" / environment.key() / "bin" / "python"
+
+
 def test_a_python_without_pip_names_the_package_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ensurepip" else name)
     with pytest.raises(EnvironmentImpossibleError, match="apt-get install python3-venv"):
@@ -57,7 +64,7 @@ def test_a_failed_installation_leaves_nothing_behind(tmp_path, monkeypatch):
     broken = tmp_path / "dev.txt"
     broken.write_text("this is no requirement ===\n")
     monkeypatch.setattr(environment, "REQUIREMENTS", broken)
-    monkeypatch.setattr(environment, "check_prerequisites", lambda where: where.mkdir(parents=True))
+    monkeypatch.setattr(environment, "check_prerequisites", lambda where, _: where.mkdir(parents=True))
     with pytest.raises(EnvironmentImpossibleError, match="pip could not"):
         environment.interpreter()
     assert [entry.suffix for entry in (tmp_path / "venv").iterdir()] == [".lock"]
