@@ -26,7 +26,7 @@ import tensorflow as tf
 from pyarrow import dataset, parquet
 
 from dtj import data
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sharding import Shard
 
 ROWS, GROUP, BATCH, PASSES, ROUNDS = 2_000_000, 200_000, 4096, 2, 5
 NUMBERS, KINDS = 13, 26
@@ -66,7 +66,7 @@ def groups(directory: Path) -> Iterator[int]:
 def batches(directory: Path, shuffle: int) -> Iterator[int]:
     """Read a Pipeline's batches, as a training step gets them."""
     source = data.parquet(directory, columns=READ, label="label")
-    read = iter(data.Pipeline(source, shuffle=shuffle).training(Share(1, 0, BATCH, BATCH), 0))
+    read = iter(data.Pipeline(source, shuffle=shuffle).training(Shard(1, 0, BATCH, BATCH), 0))
 
     @tf.function  # type: ignore[untyped-decorator]
     def take(read: Any) -> Any:

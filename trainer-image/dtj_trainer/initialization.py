@@ -18,6 +18,7 @@ from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.data.sharding import Sharding
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.commands import Commands, process_commands
 from dtj_trainer.ipc.reporter import Reporter, process_reporter
@@ -98,7 +99,12 @@ class Session:
 
     @property
     def local_replicas(self) -> int:
-        return max(1, self.replicas // self.workers)
+        return self.sharding.local_replicas
+
+    @property
+    def sharding(self) -> Sharding:
+        """How this process and its peers share the data."""
+        return Sharding(self.workers, self.rank, self.replicas)
 
 
 _current: Session | None = None

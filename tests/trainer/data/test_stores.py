@@ -9,7 +9,7 @@ import pytest
 from pyarrow import fs, parquet
 
 from dtj import data
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sharding import Shard
 from dtj_trainer.errors import PreflightFailed
 
 pytestmark = pytest.mark.trainer
@@ -59,7 +59,7 @@ def test_two_workers_read_every_example_once_wherever_the_files_lie(day):
     seen = []
     for worker in range(2):
         pipeline = data.Pipeline(source, shuffle=100, repeat=False)
-        for columns, ids in pipeline.training(Share(2, worker, 10, 20), seed=1):
+        for columns, ids in pipeline.training(Shard(2, worker, 10, 20), seed=1):
             assert (columns["half"].numpy() == ids.numpy() / 2).all()
             assert columns["text"].numpy().tolist() == [f"t{n}".encode() for n in ids.numpy()]
             seen += ids.numpy().tolist()

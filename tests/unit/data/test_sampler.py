@@ -7,19 +7,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dtj_trainer.data.sampler import Dealt, Order, even_part, gathered, read_on, reading
+from dtj_trainer.data.position import ReadSpan, read_on
+from dtj_trainer.data.sampler import Order, even_part, gathered, sample_positions
 
 
 def examples(order, history, workers, index, count, *, repeat=True):
     """(pass, position) of the next `count` examples of one process."""
-    found = ((n, int(p)) for n, window in reading(order, history, workers, index, repeat=repeat) for p in window)
+    found = (
+        (n, int(p)) for n, window in sample_positions(order, history, workers, index, repeat=repeat) for p in window
+    )
     return list(islice(found, count))
 
 
 def read_all(order, phases):
     """Everything that was read when (workers, examples a worker) follow one another, and the history after it."""
     seen: list[tuple[int, int]] = []
-    history: tuple[Dealt, ...] = ()
+    history: tuple[ReadSpan, ...] = ()
     for workers, each in phases:
         for index in range(workers):
             seen += examples(order, history, workers, index, each)
@@ -46,7 +49,7 @@ def test_each_example_of_a_pass_is_read_once_however_often_the_number_of_workers
 def test_a_resumed_process_reads_what_it_would_have_read(order, workers, each, more):
     for index in range(workers):
         undisturbed = examples(order, (), workers, index, each + more)
-        resumed = examples(order, (Dealt(workers, workers * each),), workers, index, more)
+        resumed = examples(order, (ReadSpan(workers, workers * each),), workers, index, more)
         assert resumed == undisturbed[each:]
 
 
@@ -61,10 +64,10 @@ def test_a_resume_after_changes_reads_what_would_have_been_read(order, phases, w
 
 
 def test_a_process_that_is_resumed_with_its_part_of_a_pass_read_goes_on_with_the_next_pass():
-    order, history = Order(101, 30, 0), [Dealt(2, 100)]
-    same = list(islice(reading(order, history, 2, 0, repeat=True), 2))
+    order, history = Order(101, 30, 0), [ReadSpan(2, 100)]
+    same = list(islice(sample_positions(order, history, 2, 0, repeat=True), 2))
     assert [(number, len(positions)) for number, positions in same] == [(1, 30), (1, 21)]
-    more = list(islice(reading(order, history, 3, 0, repeat=True), 2))
+    more = list(islice(sample_positions(order, history, 3, 0, repeat=True), 2))
     assert [(number, len(positions)) for number, positions in more] == [(1, 30), (1, 4)]
 
 

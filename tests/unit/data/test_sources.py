@@ -11,11 +11,12 @@ from pyarrow import csv, parquet
 
 from dtj_trainer import data
 from dtj_trainer.data import block_prefetcher
-from dtj_trainer.data.block_index import Places
+from dtj_trainer.data.block_index import BlockIndex
 from dtj_trainer.data.block_prefetcher import chunks
-from dtj_trainer.data.reader import Reading
-from dtj_trainer.data.sampler import Dealt, Order
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.position import ReadSpan
+from dtj_trainer.data.reader import Reader
+from dtj_trainer.data.sampler import Order
+from dtj_trainer.data.sharding import Shard
 from dtj_trainer.data.sources import csv_files, files, tfrecord_files
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage import file_system
@@ -103,7 +104,7 @@ def test_chunks_of_a_wide_table_of_few_values_stay_small(tmp_path, monkeypatch):
     monkeypatch.setattr(block_prefetcher, "CHUNK_BYTES", 1 << 20)
     parquet.write_table(pa.table({f"c{n}": np.zeros(5_000) for n in range(200)}), tmp_path / "a.parquet")
     source = data.parquet(tmp_path)
-    reading = Reading(source, Share(1, 0, 10, 10), Order(source.size, 1_000, 0), (), repeat=False, keep=False)
+    reading = Reader(source, Shard(1, 0, 10, 10), Order(source.size, 1_000, 0), (), repeat=False, keep=False)
     assert max(sum(column.nbytes for column in chunk.values()) for chunk in reading.chunks()) < 2 << 20
 
 
@@ -150,7 +151,7 @@ def test_chunks_come_in_the_asked_order_over_blocks(tmp_path):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=7)
     source = data.parquet(tmp_path, columns=["id", "text"])
     asked = np.random.default_rng(0).permutation(100)
-    places = Places([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
     read = list(chunks(source, places, iter([(0, asked[:60]), (0, asked[60:]), (1, asked[:5])]), keep=False))
     assert np.concatenate([chunk["id"] for chunk in read]).tolist() == [*asked, *asked[:5]]
     assert read[0]["text"][0] == f"t{asked[0]}"
@@ -161,8 +162,8 @@ def test_a_worker_goes_on_where_the_end_of_a_pass_was_saved_and_another_had_one_
     source, order = data.parquet(tmp_path, columns=["id"]), Order(101, 10_000, 0)
     ids = []
     for worker in range(2):
-        history = (Dealt(2, 100),)
-        read = Reading(source, Share(2, worker, 10, 20), order, history, repeat=True, keep=False).chunks()
+        history = (ReadSpan(2, 100),)
+        read = Reader(source, Shard(2, worker, 10, 20), order, history, repeat=True, keep=False).chunks()
         ids.append(list(itertools.islice((n for chunk in read for n in chunk["id"].tolist()), 51)))
     assert sorted(ids[0] + ids[1][1:]) == list(range(101))
 
@@ -170,7 +171,7 @@ def test_a_worker_goes_on_where_the_end_of_a_pass_was_saved_and_another_had_one_
 def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
     source = data.parquet(tmp_path, columns=["id"])
-    places = Places([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
     read = list(chunks(source, places, iter([(0, np.arange(10, 95))]), keep=False))
     assert [(chunk["id"][0], chunk["id"][-1]) for chunk in read] == [(10, 29), (30, 59), (60, 89), (90, 94)]
     assert all(chunk["id"].base is not None for chunk in read)
@@ -180,7 +181,7 @@ def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path)
 def test_no_more_than_a_few_passes_over_a_small_table_are_looked_up_before_the_first_examples_come(tmp_path, keep):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
     source = data.parquet(tmp_path, columns=["id"])
-    places = Places([block.rows for block in source.blocks], 1, mixed=True, same_each_pass=keep)
+    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=True, same_each_pass=keep)
     passes = itertools.count()
     found = chunks(source, places, ((number, np.arange(100)[::-1]) for number in passes), keep=keep)
     assert len(next(found)["id"]) == 100

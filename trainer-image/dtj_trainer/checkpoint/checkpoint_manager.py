@@ -7,7 +7,7 @@ from typing import Any
 
 from dtj_trainer.checkpoint import content, job_file
 from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PreflightFailed
@@ -39,7 +39,7 @@ class Keeper:
             self._checkpoints = Checkpoints(self.directory, settings.keep, self.owner)
             self._held = _Held()
 
-    def resume(self) -> Position | None:
+    def resume(self) -> TrainingPosition | None:
         """Claim the directory and restore the newest checkpoint, the same one in every process.
 
         Raises:
@@ -108,7 +108,7 @@ class Keeper:
         """Those of the last epoch before the checkpoint that was restored."""
         return self._held.metrics if self.directory else {}
 
-    def save(self, place: Position, epoch: int, metrics: Mapping[str, float]) -> None:
+    def save(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
         """Begin to save, on the chief; the others take part where their variables do, and come back after it, so that
         what it waits for (a save that still goes on) is a save to them too, and not a step that does not come.
 
@@ -124,7 +124,7 @@ class Keeper:
             self._take(place, epoch, metrics, started)
         self._session.board.follow_chief(f"saving/{place.step}")
 
-    def _take(self, place: Position, epoch: int, metrics: Mapping[str, float], started: float) -> None:
+    def _take(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float], started: float) -> None:
         self._held.place, self._held.metrics = place, metrics
         notes = {job_file.NAME: job_file.text(self._note(place, epoch))}
         objects = {**self._objects, **self._held.objects()}
@@ -152,13 +152,13 @@ class Keeper:
         if self.directory:
             self._checkpoints.wait()
 
-    def finish(self, place: Position, metrics: Mapping[str, float]) -> None:
+    def finish(self, place: TrainingPosition, metrics: Mapping[str, float]) -> None:
         """Leave the note that the job is done."""
         if self.directory:
             self._checkpoints.finish(Done(place.step, metrics))
 
-    def _note(self, place: Position, epoch: int) -> JobFile:
-        return replace(self._identity, step=place.step, epoch=epoch, examples=place.examples)
+    def _note(self, place: TrainingPosition, epoch: int) -> JobFile:
+        return replace(self._identity, step=place.step, epoch=epoch, examples=place.data.examples)
 
 
 class _Held:
@@ -170,16 +170,16 @@ class _Held:
     def __init__(self) -> None:
         import tensorflow as tf
 
-        self._place = Position()
+        self._place = TrainingPosition()
         self.metrics: Mapping[str, float] = {}
         self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
 
     @property
-    def place(self) -> Position:
+    def place(self) -> TrainingPosition:
         return self._place
 
     @place.setter
-    def place(self, place: Position) -> None:
+    def place(self, place: TrainingPosition) -> None:
         self._place = place
         self._step.assign(place.step)
 

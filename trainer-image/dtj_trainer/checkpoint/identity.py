@@ -3,11 +3,11 @@
 import platform
 
 from dtj_trainer.checkpoint.job_file import JobFile
-from dtj_trainer.data.adapters.adapter import Batches
+from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.initialization import Session
 
 
-def identity(session: Session, sizes: Batches, seed: int, accumulate: int) -> JobFile:
+def identity(session: Session, batch_size: BatchSize, seed: int, accumulate: int) -> JobFile:
     import keras
     import tensorflow as tf
 
@@ -20,8 +20,8 @@ def identity(session: Session, sizes: Batches, seed: int, accumulate: int) -> Jo
         workers=session.workers,
         seed=seed,
         accumulate=accumulate,
-        global_batch=sizes.total,
-        global_batch_given=sizes.given,
+        global_batch=batch_size.total,
+        global_batch_given=batch_size.given,
         uid=session.environment.uid,
         attempt=session.environment.attempt,
         versions={"tensorflow": tf.__version__, "keras": keras.__version__, "python": platform.python_version()},

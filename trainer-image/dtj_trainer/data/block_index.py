@@ -51,7 +51,7 @@ class Mixed:
         return [each.block for each in self.picked]
 
 
-class Places:
+class BlockIndex:
     """The blocks of a pass, one after the other, in an order of its own if `mixed`."""
 
     def __init__(self, rows: Sequence[int], seed: int, *, mixed: bool, same_each_pass: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dtj_trainer.data.block_index import Mixed, Picked, Places, Rows
+from dtj_trainer.data.block_index import BlockIndex, Mixed, Picked, Rows
 from dtj_trainer.data.sampler import Positions, gathered
 from dtj_trainer.data.sources.table import Table
 
@@ -31,7 +31,7 @@ _Chunk: TypeAlias = Sequence[Rows | Mixed]
 
 
 def chunks(
-    table: Table, places: Places, found: Iterator[tuple[int, Positions]], *, keep: bool
+    table: Table, index: BlockIndex, found: Iterator[tuple[int, Positions]], *, keep: bool
 ) -> Iterator[Mapping[str, Any]]:
     """Arrays of examples by column, in the order of `found`; `keep` holds on to all blocks that were read once.
 
@@ -42,7 +42,7 @@ def chunks(
     row = max(1, sum(block.size for block in table.blocks) // max(1, table.size))
     length = max(1, min(CHUNK, CHUNK_BYTES // row, table.size))
     parts = chain.from_iterable(
-        places.find(number, positions) for number, positions in gathered(found, min(PART, length), length)
+        index.find(number, positions) for number, positions in gathered(found, min(PART, length), length)
     )
     try:
         for chunk in _joined(parts, length):

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.data import sampler, tf_dataset
-from dtj_trainer.data.reader import Reading
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.position import ReadSpan
+from dtj_trainer.data.reader import Reader
+from dtj_trainer.data.sharding import Shard
 from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.data.sources.table import Table
 
@@ -40,40 +41,40 @@ class Pipeline:
         """Examples of one pass, where known."""
         return self.source.size
 
-    def element_spec(self, share: Share) -> Any:
+    def element_spec(self, shard: Shard) -> Any:
         """What `training` gives, without building it where the arrays tell."""
         if isinstance(self.source, Arrays) and self.map is None:
-            return self.source.batch_spec(share.batch)
-        return self.training(share, 0).element_spec
+            return self.source.batch_spec(shard.batch)
+        return self.training(shard, 0).element_spec
 
-    def training(self, share: Share, seed: int, history: Sequence[sampler.Dealt] = ()) -> Any:
+    def training(self, shard: Shard, seed: int, history: Sequence[ReadSpan] = ()) -> Any:
         """Batches of one process from where `history` ends: who has read how much since the job began."""
         if isinstance(self.source, Arrays):
-            dataset = self._dealt(self.source, share, seed, sum(dealt.examples for dealt in history))
+            dataset = self._dealt(self.source, shard, seed, sum(dealt.examples for dealt in history))
         else:
             order = sampler.Order(self.source.size, self.shuffle or 0, seed)
-            reading = Reading(self.source, share, order, tuple(history), self.repeat, keep=self.cache)
-            dataset = self._batches(reading, drop_remainder=True)
+            reader = Reader(self.source, shard, order, tuple(history), self.repeat, keep=self.cache)
+            dataset = self._batches(reader, drop_remainder=True)
         return dataset.prefetch(self.prefetch)
 
-    def validation(self, share: Share) -> Any:
+    def validation(self, shard: Shard) -> Any:
         """Batches of one process, each example once, in order; the last batch may be smaller."""
         import tensorflow as tf
 
         if isinstance(self.source, Arrays):
             tensors = self.source.tensors()
-            dataset = tf.data.Dataset.from_tensor_slices(tensors).shard(share.count, share.index)
-            dataset = self._mapped(dataset).batch(share.batch)
+            dataset = tf.data.Dataset.from_tensor_slices(tensors).shard(shard.count, shard.index)
+            dataset = self._mapped(dataset).batch(shard.batch)
         else:
             order = sampler.Order(self.source.size, 0, 0)
-            reading = Reading(self.source, share, order, (), repeat=False, keep=self.cache, once=True)
-            dataset = self._batches(reading, drop_remainder=False)
+            reader = Reader(self.source, shard, order, (), repeat=False, keep=self.cache, once=True)
+            dataset = self._batches(reader, drop_remainder=False)
         return dataset.prefetch(self.prefetch)
 
     def _mapped(self, dataset: Any) -> Any:
         return dataset if self.map is None else dataset.map(self.map, num_parallel_calls=AUTOTUNE, deterministic=True)
 
-    def _dealt(self, source: Arrays, share: Share, seed: int, consumed: int) -> Any:
+    def _dealt(self, source: Arrays, shard: Shard, seed: int, consumed: int) -> Any:
         """Array batches: a permutation a pass, cut into global batches, of which this process takes its slice."""
         import tensorflow as tf
 
@@ -87,20 +88,20 @@ class Pipeline:
             return numbers[tf.where(epoch == first, tf.constant(offset, tf.int64), 0) :]
 
         def own(numbers: Any) -> Any:
-            return tf.reshape(numbers[share.index * share.batch : (share.index + 1) * share.batch], [share.batch])
+            return tf.reshape(numbers[shard.index * shard.batch : (shard.index + 1) * shard.batch], [shard.batch])
 
         def take(numbers: Any) -> Any:
             return tf.nest.map_structure(lambda tensor: tf.gather(tensor, numbers), tensors)
 
         plain = tf.autograph.experimental.do_not_convert  # rewriting their source takes longer than tracing them
         passes = tf.data.Dataset.range(first, first + 1 if not self.repeat else tf.int64.max)
-        numbers = passes.map(plain(order)).rebatch(share.global_batch, drop_remainder=True).map(plain(own))
+        numbers = passes.map(plain(order)).rebatch(shard.global_batch, drop_remainder=True).map(plain(own))
         if self.map is None:
             return numbers.map(plain(take), num_parallel_calls=AUTOTUNE, deterministic=True)
-        return self._mapped(numbers.unbatch().map(plain(take))).batch(share.batch, drop_remainder=True)
+        return self._mapped(numbers.unbatch().map(plain(take))).batch(shard.batch, drop_remainder=True)
 
-    def _batches(self, reading: Reading, *, drop_remainder: bool) -> Any:
+    def _batches(self, reader: Reader, *, drop_remainder: bool) -> Any:
         """Whole batches at once; example by example only where a function of the user's wants that."""
-        if self.map is None and reading.table.takes_batches:
-            return tf_dataset.batches(reading, drop_remainder=drop_remainder)
-        return self._mapped(tf_dataset.examples(reading)).batch(reading.share.batch, drop_remainder=drop_remainder)
+        if self.map is None and reader.table.takes_batches:
+            return tf_dataset.batches(reader, drop_remainder=drop_remainder)
+        return self._mapped(tf_dataset.examples(reader)).batch(reader.shard.batch, drop_remainder=drop_remainder)

@@ -6,19 +6,20 @@ from typing import Any
 
 from dtj_trainer.data import assembly, block_prefetcher, sampler
 from dtj_trainer.data.assembly import Chunk
-from dtj_trainer.data.block_index import Places
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.block_index import BlockIndex
+from dtj_trainer.data.position import ReadSpan
+from dtj_trainer.data.sharding import Shard
 from dtj_trainer.data.sources.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Reader:
     """All that decides which examples come, in which order."""
 
     table: Table
-    share: Share
+    shard: Shard
     order: sampler.Order
-    history: tuple[sampler.Dealt, ...]
+    history: tuple[ReadSpan, ...]
     repeat: bool
     keep: bool
     """Hold on to the blocks that were read, and have the same ones in each pass."""
@@ -28,29 +29,31 @@ class Reading:
     def chunks(self) -> Iterator[Chunk]:
         rows = [block.rows for block in self.table.blocks]
         mixed = bool(self.order.window) and not self.once
-        places = Places(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
-        return block_prefetcher.chunks(self.table, places, self._positions(), keep=self.keep)
+        index = BlockIndex(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
+        return block_prefetcher.chunks(self.table, index, self._positions(), keep=self.keep)
 
     def _positions(self) -> Iterator[tuple[int, sampler.Positions]]:
         if self.once:
-            own = sampler.even_part(self.table.size, self.share.count, self.share.index)
+            own = sampler.even_part(self.table.size, self.shard.count, self.shard.index)
             return ((0, window) for window in sampler.Order(self.table.size, 0, 0).windows((own,), 0))
-        return sampler.reading(self.order, self.history, self.share.count, self.share.index, repeat=self.repeat)
+        return sampler.sample_positions(
+            self.order, self.history, self.shard.count, self.shard.index, repeat=self.repeat
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
     """Arrays by column, of as many examples as happen to come together."""
 
-    reading: Reading
+    reader: Reader
 
     def specs(self) -> list[Any]:
         """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
-        return list(self.reading.table.signature().values())
+        return list(self.reader.table.signature().values())
 
     def pieces(self) -> Generator[list[Any], None, None]:
-        names = list(self.reading.table.signature())
-        for chunk in self.reading.chunks():
+        names = list(self.reader.table.signature())
+        for chunk in self.reader.chunks():
             yield [chunk[name] for name in names]
 
 
@@ -58,18 +61,18 @@ class Chunks:
 class Batches:
     """Some batches at once, in an array for each column: a call into Python costs as much as thousands of examples."""
 
-    reading: Reading
+    reader: Reader
     drop_remainder: bool
 
     def specs(self) -> list[Any]:
         """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
         import tensorflow as tf
 
-        size = self.reading.share.batch if self.drop_remainder else None
-        found = self.reading.table.signature().values()
+        size = self.reader.shard.batch if self.drop_remainder else None
+        found = self.reader.table.signature().values()
         return [tf.TensorSpec([None, size, *spec.shape[1:]], spec.dtype) for spec in found]
 
     def pieces(self) -> Generator[list[Any], None, None]:
-        names = list(self.reading.table.signature())
-        ordered = ({name: chunk[name] for name in names} for chunk in self.reading.chunks())
-        return assembly.assembled(ordered, self.reading.share.batch, drop_remainder=self.drop_remainder)
+        names = list(self.reader.table.signature())
+        ordered = ({name: chunk[name] for name in names} for chunk in self.reader.chunks())
+        return assembly.assembled(ordered, self.reader.shard.batch, drop_remainder=self.drop_remainder)

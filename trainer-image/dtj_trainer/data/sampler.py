@@ -20,18 +20,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dtj_trainer.data.position import ReadSpan
+
 Positions: TypeAlias = Any
 """int64 array [examples]."""
 Line: TypeAlias = tuple[Any, ...]
 """Ranges and int64 arrays of positions, to be read one after the other."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dealt:
-    """`examples` were read, over all processes, while `workers` processes shared the data."""
-
-    workers: int
-    examples: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +93,7 @@ def part(rest: Rest, order: Order, later: int, workers: int, index: int) -> tupl
     return (before + index) // workers, cut(rest.pass_line(order, later), start, start + lengths[index])
 
 
-def rest_after(order: Order, history: Sequence[Dealt]) -> Rest:
+def rest_after(order: Order, history: Sequence[ReadSpan]) -> Rest:
     """What is left when the data was shared as `history` tells, the oldest first."""
     rest = Rest.of_all(order)
     for generation, dealt in enumerate(history):
@@ -115,14 +109,14 @@ def rest_after(order: Order, history: Sequence[Dealt]) -> Rest:
     return rest
 
 
-def reading(
-    order: Order, history: Sequence[Dealt], workers: int, index: int, *, repeat: bool
+def sample_positions(
+    order: Order, history: Sequence[ReadSpan], workers: int, index: int, *, repeat: bool
 ) -> Iterator[tuple[int, Positions]]:
     """(pass, positions on its line) that process `index` of `workers` reads after `history`.
 
     Endless with `repeat`, else one pass.
     """
-    *older, last = [*history] if history and history[-1].workers == workers else [*history, Dealt(workers, 0)]
+    *older, last = [*history] if history and history[-1].workers == workers else [*history, ReadSpan(workers, 0)]
     rest, generation = rest_after(order, older), len(older)
     each = last.examples // workers
     for later in itertools.count(rest.passes_behind(order, each * workers)):
@@ -132,13 +126,6 @@ def reading(
         before, line = part(rest, order, later, workers, index)
         for found in order.windows(line, max(0, each - before), number, generation, index):
             yield number, found
-
-
-def read_on(history: Sequence[Dealt], workers: int, examples: int) -> tuple[Dealt, ...]:
-    """`history`, with `examples` more read by `workers` processes."""
-    if history and history[-1].workers == workers:
-        return (*history[:-1], Dealt(workers, history[-1].examples + examples))
-    return (*history, Dealt(workers, examples))
 
 
 def even_part(size: int, workers: int, index: int) -> range:

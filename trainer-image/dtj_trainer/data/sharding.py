@@ -1,13 +1,48 @@
-"""The part of the data that one process reads."""
+"""How examples and batches are divided among processes and replicas."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
-    """Process `index` of `count`; `batch` examples go to it at each step, `global_batch` to all together."""
+class BatchSize:
+    """The size of one global batch, in examples."""
+
+    total: int | None
+    """None where the dataset decides."""
+    given: int | None
+    """`global_batch_size` as the caller gave it; None if it gave the per-replica one, or a Dataset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of the data that process `index` of `count` reads: `batch` examples of each `global_batch`."""
 
     count: int
     index: int
     batch: int
     global_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """The processes that read the data together, the rank of this one, and the replicas of all of them."""
+
+    workers: int
+    rank: int
+    replicas: int
+
+    @property
+    def local_replicas(self) -> int:
+        """Replicas of this process."""
+        return max(1, self.replicas // self.workers)
+
+    def shard(self, global_batch: int) -> Shard:
+        """The part of this process of batches of that size."""
+        return Shard(self.workers, self.rank, global_batch // self.workers, global_batch)
+
+    def input_context(self) -> Any:
+        """The same as a `tf.distribute.InputContext`."""
+        import tensorflow as tf
+
+        return tf.distribute.InputContext(self.workers, self.rank, self.replicas)

@@ -16,7 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
-from dtj_trainer.data.reader import Batches, Chunks, Reading
+from dtj_trainer.data.reader import Batches, Chunks, Reader
 
 OPEN, NEXT = "dtj_trainer.data.open", "dtj_trainer.data.next"
 CHUNKS_WAITING = 2
@@ -28,30 +28,30 @@ STILL_SECONDS = 0.1
 """Without a call TensorFlow has filled its buffers: taking a piece apart takes it some milliseconds."""
 
 
-def batches(reading: Reading, *, drop_remainder: bool) -> Any:
-    """A tf.data.Dataset of batches of `reading.share.batch` examples, for a table that takes batches."""
+def batches(reader: Reader, *, drop_remainder: bool) -> Any:
+    """A tf.data.Dataset of batches of `reader.share.batch` examples, for a table that takes batches."""
     import tensorflow as tf
 
-    names = list(reading.table.signature())
-    work = Batches(reading, drop_remainder)
+    names = list(reader.table.signature())
+    work = Batches(reader, drop_remainder)
 
     def one_by_one(*columns: Any) -> Any:
-        found = reading.table.example(dict(zip(names, columns, strict=True)))
+        found = reader.table.example(dict(zip(names, columns, strict=True)))
         return tf.data.Dataset.from_tensor_slices(found)  # parts of the columns, where unbatch() would copy them
 
     return _handed_over(work).flat_map(_plain(one_by_one))
 
 
-def examples(reading: Reading) -> Any:
+def examples(reader: Reader) -> Any:
     """A tf.data.Dataset of single examples."""
-    table = reading.table
+    table = reader.table
     names = list(table.signature())
 
     def named(*columns: Any) -> Any:
         chunk = dict(zip(names, columns, strict=True))
         return table.example(chunk) if table.takes_batches else chunk
 
-    found = _handed_over(Chunks(reading)).map(_plain(named)).prefetch(CHUNKS_WAITING).unbatch()
+    found = _handed_over(Chunks(reader)).map(_plain(named)).prefetch(CHUNKS_WAITING).unbatch()
     return found if table.takes_batches else found.map(table.example, num_parallel_calls=AUTOTUNE, deterministic=True)
 
 
@@ -75,7 +75,7 @@ def _handed_over(work: Batches | Chunks) -> Any:
         (handle,) = tf.raw_ops.PyFunc(input=[order], token=OPEN, Tout=[tf.int64])
         handle.set_shape([1])
         pieces = tf.data.Dataset.from_tensors(handle).repeat().map(_plain(following))
-        return pieces if work.reading.repeat else pieces.take_while(_plain(some))
+        return pieces if work.reader.repeat else pieces.take_while(_plain(some))
 
     return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(work))).flat_map(_plain(opened))
 
@@ -156,7 +156,7 @@ def _next(handle: Any) -> Any:
             raise RuntimeError("the program ends")
         work, pieces = _open_works[int(handle[0])]
         piece = next(pieces, None)
-        if piece is None and work.reading.repeat:
+        if piece is None and work.reader.repeat:
             raise RuntimeError("the reading has failed")  # and nobody may ask for ever for a piece with examples
         return piece or [
             np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()

@@ -2,25 +2,17 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dtj_trainer import initialization
-from dtj_trainer.checkpoint import export as exported
-from dtj_trainer.checkpoint.checkpoint_manager import Keeper
-from dtj_trainer.checkpoint.content import Position
-from dtj_trainer.checkpoint.identity import identity
-from dtj_trainer.data.adapters import adapter
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, runs_ops
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.initialization import Session
 from dtj_trainer.process.exit import exit_on_failure
-from dtj_trainer.training import callbacks as calling
-from dtj_trainer.training.evaluator import SideCar
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.keras import learning_rate, precision, trainable
-from dtj_trainer.training.loop import Loop
-from dtj_trainer.training.run_training import await_turn, caller, refuse
-from dtj_trainer.training.schedule import Length, length
+from dtj_trainer.training.run_training import Training, check_arguments, optional_path, run_training, set_seed
+from dtj_trainer.training.schedule import length
 from dtj_trainer.training.validation import Evaluation
 
 
@@ -54,118 +46,57 @@ def fit(
         UserError: the model is not compiled or was built too early; the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session = initialization.ensure(prepared=not hasattr(model, "variables") and not adapter.is_dataset(data))
+    session = initialization.ensure(prepared=not hasattr(model, "variables") and not runs_ops(data))
     with exit_on_failure(session):
-        refuse(session, "dtj.fit")
-        initial_weights = None if initial_weights is None else os.fspath(initial_weights)
-        export = None if export is None else os.fspath(export)
-        check_accumulate(accumulate)
+        began = time.monotonic()
+        check_arguments(session, "dtj.fit", accumulate)
         scaling = learning_rate.known(learning_rate_scaling)
-        started = time.monotonic()
-        seed = seeded(session, seed)
-        sizes = adapter.batches(data, session, global_batch_size, per_replica_batch_size)
-        given = steps_per_epoch or (steps if epochs is None else None)
-        known = adapter.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
-        ends = length(epochs, steps, steps_per_epoch, known)
-        by_steps = steps is not None and epochs is None and steps_per_epoch is None
+        seed = set_seed(session, seed)
+        adapter = get_data_adapter(
+            data,
+            session.sharding,
+            global_batch_size=global_batch_size,
+            per_replica_batch_size=per_replica_batch_size,
+            accumulate=accumulate,
+            seed=seed,
+            length=EpochLength.of(epochs, steps, steps_per_epoch),
+        )
+        ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         model = _model(model, mixed_precision)
-        trainable.build(model, adapter.element_spec(data, session, sizes), session)
+        trainable.build(model, adapter.element_spec, session)
         if validation is not None:
             trainable.check_evaluates(model)
+        by_steps = steps is not None and epochs is None and steps_per_epoch is None
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
                 "none" if session.asynchronous else scaling,
                 session.replicas,
                 per_replica=per_replica_batch_size is not None,
-                total=sizes.total or global_batch_size,
+                total=adapter.batch_size.total or global_batch_size,
                 base=base_batch_size,
             ),
             warm_up_steps=5 * ends.per_epoch if ends.per_epoch and not by_steps else 500,
         )
         trainee = trainable.KerasModel(model, session, clip_norm=clip_norm)
-        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
-        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
-        if session.role == "evaluator":
-            return beside(session, keeper, evaluation, model)
-        steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        started += await_turn(steps_by)
-        resumed = keeper.resume()
-        if resumed is None and initial_weights is not None:
-            _load_weights(model, initial_weights)
-        position = resumed or Position()
-        ends = going_on(ends, position, known, sizes, accumulate)
-        trainee.reset_metrics()
-        called = calling.Callbacks(callbacks, model, session, ends)
-        steps_by.seek(position)
-        adapter.check_same(data, session, known)
-        loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
-        loop.hooks = called.hooks(evaluation)
-        session.reporter.phase("build", time.monotonic() - started)
-        called.begin()
-        position, metrics = loop.run()
-        trainee.finish()
-        session.reporter.phase("save")  # callbacks write
-        called.end(metrics)
-        return conclude(session, loop, position, metrics, resumed, model, export)
-
-
-def beside(session: Session, keeper: Keeper, evaluation: Any, model: Any = None) -> Result:
-    """What the evaluator does instead of training."""
-    step, metrics = SideCar(session, keeper, evaluation.run if evaluation else None).to_the_end()
-    session.reporter.phase("done")
-    return Result(step, metrics, session.choice.type, None, model)
-
-
-def conclude(
-    session: Session,
-    loop: Loop,
-    position: Position,
-    metrics: Mapping[str, float],
-    resumed: Position | None,
-    model: Any = None,
-    export: str | None = None,
-) -> Result:
-    """Save the last step, export, leave done.json, and wait until everybody has come so far."""
-    session.reporter.phase("save")
-    loop.trainee.settle()
-    loop.keeper.save(position, loop.length.epoch(position.step), metrics)
-    loop.keeper.wait()
-    if session.is_chief:
-        session.reporter.phase("finish")
-    if export is not None and session.is_chief:
-        exported.export(model, export)
-    loop.keeper.finish(position, metrics)
-    session.board.barrier()
-    session.reporter.phase("done")
-    session.trained = True
-    return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, model)
-
-
-def going_on(ends: Length, position: Position, known: int | None, sizes: adapter.Batches, accumulate: int) -> Length:
-    """`ends` of a training that has come to `position`, perhaps by other batches: epochs are passes over the data, of
-    `known` updates.
-    """
-    update = (sizes.total or 0) * accumulate
-    if known is None or not update or ends.per_epoch != known:
-        return ends
-    return ends.after(position.step, position.examples // update)
-
-
-def check_accumulate(accumulate: int) -> None:
-    """Refuse a number of batches that is none."""
-    if accumulate < 1:
-        raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
-
-
-def seeded(session: Session, seed: int) -> int:
-    """The training's seed; where init() seeded nothing, it seeds Python, NumPy, TensorFlow and Keras now."""
-    chosen = seed or session.seed or 0
-    if session.seed is None:
-        import keras
-
-        keras.utils.set_random_seed(chosen)
-    return chosen
+        weights = optional_path(initial_weights)
+        return run_training(
+            Training(
+                session,
+                trainee,
+                adapter,
+                ends,
+                validation=Evaluation.of(trainee, session, validation, adapter.batch_size),
+                callbacks=callbacks,
+                callback_model=model,
+                accumulate=accumulate,
+                seed=seed,
+                began=began,
+                model=model,
+                load_initial_weights=None if weights is None else lambda: _load_weights(model, weights),
+                export=optional_path(export),
+            )
+        )
 
 
 def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:

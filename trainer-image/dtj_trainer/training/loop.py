@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from dtj_trainer.checkpoint.checkpoint_manager import Keeper
-from dtj_trainer.checkpoint.content import Position
-from dtj_trainer.data.sampler import read_on
+from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.ipc.messages import StepsDone
@@ -57,11 +56,11 @@ class Loop:
     call: Caller
     length: Length
     keeper: Keeper
-    position: Position
+    position: TrainingPosition
     accumulate: int = 1
     hooks: Hooks = field(default_factory=Hooks)
 
-    def run(self) -> tuple[Position, dict[str, float]]:
+    def run(self) -> tuple[TrainingPosition, dict[str, float]]:
         """Train to the end.
 
         Raises:
@@ -85,8 +84,8 @@ class _Run:
         self.found: dict[str, Any] = dict(self.metrics)
         """The metrics as Keras tells them: some are arrays."""
         self.loss: float | None = None
-        self.sums = dict(loop.position.sums)
-        self.summed = loop.position.summed
+        self.sums = dict(loop.position.metric_sums)
+        self.summed = loop.position.metric_examples
         self.reported = time.monotonic()
         chief = self.session.is_chief
         epochs = loop.length.epochs if loop.length.per_epoch else None
@@ -96,12 +95,12 @@ class _Run:
         self.profiler = Profiler(logs, steps, self.session.reporter, self.session.commands)
         self.stopped = False
 
-    def to_the_end(self) -> tuple[Position, dict[str, float]]:
+    def to_the_end(self) -> tuple[TrainingPosition, dict[str, float]]:
         loop = self.loop
         if self.position.step:
             self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
         try:
-            if self.position.owes_end and loop.length.ends_epoch(self.position.step):
+            if self.position.epoch_end_pending and loop.length.ends_epoch(self.position.step):
                 self._begin_again(loop.length.epoch(self.position.step - 1))
                 self._end_epoch()
                 self._begin_epoch()
@@ -185,9 +184,8 @@ class _Run:
     def _moved(self, steps: int, seconds: float, called: Called) -> None:
         """Take note of `steps` more steps."""
         before, self.calls = self.position, self.calls + 1
-        batches = before.batches + steps * self.loop.accumulate
-        dealt = read_on(before.dealt, self.session.workers, called.examples)
-        self.position = Position(before.step + steps, before.examples + called.examples, batches, dealt)
+        data = before.data.after(steps * self.loop.accumulate, called.examples, self.session.workers)
+        self.position = TrainingPosition(before.step + steps, data)
         if self.calls == 1:
             calm()
             self.session.reporter.phase("first_step", seconds)
@@ -258,7 +256,7 @@ class _Run:
         if loop.hooks.validate is not None:
             validated = loop.hooks.validate()
             if validated is None:
-                self.position = replace(self.position, owes_end=True)
+                self.position = replace(self.position, epoch_end_pending=True)
                 self._leave()
             self.found.update(validated)
             metrics.update(numbers(validated))
@@ -272,7 +270,7 @@ class _Run:
             metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
-        self.position = replace(self.position, owes_end=False)
+        self.position = replace(self.position, epoch_end_pending=False)
         if rests:  # until here: what a callback writes on the chief, the others wait for
             self.session.reporter.phase("train")
 
@@ -281,7 +279,7 @@ class _Run:
         self.session.commands.checkpoint_wanted.clear()
         self.loop.trainee.settle()
         self.events.flush()
-        position = replace(self.position, sums=dict(self.sums), summed=self.summed)
+        position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
         self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)
         self.session.reporter.phase("train")
 

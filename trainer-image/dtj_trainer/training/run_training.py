@@ -1,48 +1,98 @@
-"""Who makes the steps: this process and its peers in step, or the workers of a ParameterServer job."""
+"""What fit and train share: takeover, restore, loop, finish."""
 
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.checkpoint.content import Position
-from dtj_trainer.data.adapters import adapter
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.checkpoint import export as exported
+from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint.identity import identity
+from dtj_trainer.data.adapters.adapter import DataAdapter
+from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.takeover import process_takeover
+from dtj_trainer.training.callbacks import Callbacks
+from dtj_trainer.training.evaluator import SideCar
+from dtj_trainer.training.history import Result
+from dtj_trainer.training.loop import Loop
+from dtj_trainer.training.schedule import Length
 from dtj_trainer.training.steps.compiled_step import Call, Caller
 from dtj_trainer.training.steps.parameter_server import Closures, coordinator
-from dtj_trainer.training.steps.parameter_server_data import FromChief, OnWorkers, worker_data
+from dtj_trainer.training.steps.parameter_server_data import worker_data
 from dtj_trainer.training.steps.trainable import Trainee
+from dtj_trainer.training.validation import Evaluation
 
 
-def caller(session: Session, trainee: Trainee, data: Any, sizes: adapter.Batches, seed: int, accumulate: int) -> Caller:
-    """What makes steps from `data`, once it was told the position to go on at."""
-    if session.asynchronous:
-        made = coordinator(session)
+@dataclass(frozen=True, slots=True)
+class Training:
+    """What is trained, on what, and how long."""
 
-        def given(position: Position) -> OnWorkers | FromChief:
-            return worker_data(data, session, sizes, seed, position, accumulate, made)
+    session: Session
+    trainee: Trainee
+    data: DataAdapter
+    ends: Length
+    validation: Evaluation | None
+    callbacks: Sequence[Any] | None
+    callback_model: Any
+    """What callbacks see as their model."""
+    accumulate: int
+    seed: int
+    began: float
+    """time.monotonic() at the call of fit or train."""
+    model: Any = None
+    """The Keras model, which the result names; None for `dtj.train`."""
+    load_initial_weights: Callable[[], None] | None = None
+    """Called where there is no checkpoint to go on from."""
+    export: str | None = None
+    """Where the chief writes a SavedModel at the end."""
 
-        return Closures(session, trainee, made, given)
 
-    def dataset(position: Position) -> Any:
-        return adapter.training_dataset(data, session, sizes, seed, position.dealt, position.batches)
+def run_training(training: Training) -> Result:
+    """Take over, restore, seek, train, finish. In this order: a standby touches no checkpoint before it takes over.
 
-    return Call(session, trainee, dataset, accumulate)
+    Raises:
+        PreflightFailed: a checkpoint that does not fit.
+        PeersNotReady: the processes do not see the same data.
+        UserError: the loss is no longer finite.
+        Preempted: asked to leave; the state is saved.
+    """
+    session, trainee, accumulate = training.session, training.trainee, training.accumulate
+    job = identity(session, training.data.batch_size, training.seed, accumulate)
+    keeper = Keeper(session, trainee.objects, job)
+    if session.role == "evaluator":
+        return _evaluate_checkpoints(training, keeper)
+    steps_by = _step_runner(training)
+    waited = _wait_for_takeover(steps_by)
+    resumed = keeper.resume()
+    if resumed is None and training.load_initial_weights is not None:
+        training.load_initial_weights()
+    position = resumed or TrainingPosition()
+    ends = _from_position(training, position)
+    trainee.reset_metrics()
+    callbacks = Callbacks(training.callbacks, training.callback_model, session, ends)
+    steps_by.seek(position)
+    _check_same_data(session, training.data)
+    loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
+    loop.hooks = callbacks.hooks(training.validation)
+    session.reporter.phase("build", time.monotonic() - training.began - waited)
+    callbacks.begin()
+    position, metrics = loop.run()
+    trainee.finish()
+    session.reporter.phase("save")  # callbacks write
+    callbacks.end(metrics)
+    _finish(training, keeper, position, ends.epoch(position.step), metrics)
+    return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, training.model)
 
 
-def await_turn(steps_by: Caller) -> float:
-    """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
-    takeover = process_takeover()
-    if takeover.pending:
-        steps_by.prepare()
-    return takeover.wait()
-
-
-def refuse(session: Session, name: str) -> None:
+def check_arguments(session: Session, name: str, accumulate: int) -> None:
     """Refuse what would not be trained as the program means it.
 
     Raises:
         PreflightFailed: the strategy is None, and there are several processes; or a second training would go on from
-            the checkpoints of the first, which are at its end.
+            the checkpoints of the first, which are at its end; or a number of batches that is none.
     """
     if session.trained and session.environment.checkpoint.directory:
         raise PreflightFailed(
@@ -54,3 +104,96 @@ def refuse(session: Session, name: str) -> None:
             f"strategy None leaves the training to the program, so {name} cannot share it among "
             f"{session.environment.trainers} processes; choose another strategy, or use dtj.session"
         )
+    if accumulate < 1:
+        raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
+
+
+def set_seed(session: Session, seed: int) -> int:
+    """The training's seed; where init() set none, Python, NumPy, TensorFlow and Keras get it now."""
+    chosen = seed or session.seed or 0
+    if session.seed is None:
+        import keras
+
+        keras.utils.set_random_seed(chosen)
+    return chosen
+
+
+def optional_path(path: str | os.PathLike[str] | None) -> str | None:
+    """A path as text."""
+    return None if path is None else os.fspath(path)
+
+
+def _step_runner(training: Training) -> Caller:
+    """What makes steps from the data, once it was told the position to go on at."""
+    session, data, accumulate = training.session, training.data, training.accumulate
+    if not session.asynchronous:
+        return Call(session, training.trainee, lambda position: data.dataset(position.data), accumulate)
+    made = coordinator(session)
+    return Closures(
+        session,
+        training.trainee,
+        made,
+        lambda position: worker_data(data, session, position.data, accumulate, made),
+    )
+
+
+def _wait_for_takeover(steps_by: Caller) -> float:
+    """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
+    takeover = process_takeover()
+    if takeover.pending:
+        steps_by.prepare()
+    return takeover.wait()
+
+
+def _from_position(training: Training, position: TrainingPosition) -> Length:
+    """The length of a training that has come to `position`, perhaps by other batches: epochs are passes over data."""
+    ends, known = training.ends, training.data.steps_per_epoch
+    update = (training.data.batch_size.total or 0) * training.accumulate
+    if known is None or not update or ends.per_epoch != known:
+        return ends
+    return ends.after(position.step, position.data.examples // update)
+
+
+def _check_same_data(session: Session, data: DataAdapter) -> None:
+    """Refuse data of which the processes do not see the same: they would share it wrongly, and wait for one another at
+    the end of an epoch. Every process calls it.
+
+    Raises:
+        PeersNotReady: this process sees more or less than the chief, as where a file came while the job started.
+    """
+    if session.workers == 1:
+        return
+    own = data.fingerprint
+    told = session.board.from_chief(own)
+    if told != own:
+        raise PeersNotReady(
+            f"the chief sees {told} in the data and this process {own}; give every replica the same files, and change "
+            "none of them during a job"
+        )
+
+
+def _evaluate_checkpoints(training: Training, keeper: Keeper) -> Result:
+    """What the evaluator does instead of training."""
+    session, validation = training.session, training.validation
+    step, metrics = SideCar(session, keeper, validation.run if validation else None).to_the_end()
+    session.reporter.phase("done")
+    return Result(step, metrics, session.choice.type, None, training.model)
+
+
+def _finish(
+    training: Training, keeper: Keeper, position: TrainingPosition, epoch: int, metrics: dict[str, float]
+) -> None:
+    """Save the last step, export, leave done.json, and wait until everybody has come so far."""
+    session = training.session
+    session.reporter.phase("save")
+    training.trainee.settle()
+    keeper.save(position, epoch, metrics)
+    keeper.wait()
+    if session.is_chief:
+        session.reporter.phase("finish")
+    if training.export is not None and session.is_chief:
+        exported.export(training.model, training.export)
+    keeper.finish(position, metrics)
+    session.board.barrier()
+    session.reporter.phase("done")
+    session.trained = True

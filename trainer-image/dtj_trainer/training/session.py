@@ -13,7 +13,7 @@ from dtj_trainer.checkpoint import job_file
 from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.checkpoint.owner_file import Done, Owner
-from dtj_trainer.data.adapters import adapter
+from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
 from dtj_trainer.initialization import Session, calm
 from dtj_trainer.ipc.messages import StepsDone
@@ -50,7 +50,7 @@ class Job:
     @property
     def input_context(self) -> Any:
         """A tf.distribute.InputContext: this process among the input pipelines."""
-        return adapter.input_context(self._session)
+        return self._session.sharding.input_context()
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
         """Tell how far the training is, after each step or each so many, the same ones in every process.
@@ -118,7 +118,7 @@ class SharedCheckpoints:
     def __init__(self, session: Session) -> None:
         settings = session.environment.checkpoint
         self._session = session
-        self._identity = identity(session, adapter.Batches(None, None), session.seed or 0, 1)
+        self._identity = identity(session, BatchSize(None, None), session.seed or 0, 1)
         self._owner: Owner | None = None
         self._enabled = bool(settings.directory)
         self._objects: dict[str, Any] = {}

@@ -6,17 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer import initialization
-from dtj_trainer.checkpoint.checkpoint_manager import Keeper
-from dtj_trainer.checkpoint.content import Position
-from dtj_trainer.checkpoint.identity import identity
-from dtj_trainer.data.adapters import adapter
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, runs_ops
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.process.exit import exit_on_failure
-from dtj_trainer.training.callbacks import Callbacks
-from dtj_trainer.training.fit import beside, check_accumulate, conclude, going_on, seeded
 from dtj_trainer.training.history import Result
-from dtj_trainer.training.loop import Loop
-from dtj_trainer.training.run_training import await_turn, caller, refuse
+from dtj_trainer.training.run_training import Training, check_arguments, run_training, set_seed
 from dtj_trainer.training.schedule import length
 from dtj_trainer.training.steps.custom_step import OwnStep, build
 from dtj_trainer.training.validation import Evaluation
@@ -64,43 +58,42 @@ def train(
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.
     """
-    session = initialization.ensure(prepared=callable(state) and not adapter.is_dataset(data))
+    session = initialization.ensure(prepared=callable(state) and not runs_ops(data))
     with exit_on_failure(session):
-        refuse(session, "dtj.train")
-        started = time.monotonic()
-        check_accumulate(accumulate)
+        began = time.monotonic()
+        check_arguments(session, "dtj.train", accumulate)
         if validation is not None and validation_step is None:
             raise PreflightFailed(
                 "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
             )
-        seed = seeded(session, seed)
-        sizes = adapter.batches(data, session, global_batch_size, per_replica_batch_size)
-        given = steps_per_epoch or (steps if epochs is None else None)
-        known = adapter.epoch_steps(data, sizes, session.replicas, accumulate, given, steps)
-        ends = length(epochs, steps, steps_per_epoch, known)
+        seed = set_seed(session, seed)
+        adapter = get_data_adapter(
+            data,
+            session.sharding,
+            global_batch_size=global_batch_size,
+            per_replica_batch_size=per_replica_batch_size,
+            accumulate=accumulate,
+            seed=seed,
+            length=EpochLength.of(epochs, steps, steps_per_epoch),
+        )
+        ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, session)
         trainee = OwnStep(train_step, held, validation_step, accumulate)
-        keeper = Keeper(session, trainee.objects, identity(session, sizes, seed, accumulate))
-        evaluation = None if validation is None else Evaluation(trainee, session, validation, sizes)
-        if session.role == "evaluator":
-            return beside(session, keeper, evaluation)
-        steps_by = caller(session, trainee, data, sizes, seed, accumulate)
-        started += await_turn(steps_by)
-        resumed = keeper.resume()
-        position = resumed or Position()
-        ends = going_on(ends, position, known, sizes, accumulate)
-        steps_by.seek(position)
-        adapter.check_same(data, session, known)
-        loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
-        called = Callbacks(callbacks, Subject(held), session, ends)
-        loop.hooks = called.hooks(evaluation)
-        session.reporter.phase("build", time.monotonic() - started)
-        called.begin()
-        position, metrics = loop.run()
-        session.reporter.phase("save")  # callbacks write
-        called.end(metrics)
-        return conclude(session, loop, position, metrics, resumed)
+        return run_training(
+            Training(
+                session,
+                trainee,
+                adapter,
+                ends,
+                validation=Evaluation.of(trainee, session, validation, adapter.batch_size),
+                callbacks=callbacks,
+                callback_model=Subject(held),
+                accumulate=accumulate,
+                seed=seed,
+                began=began,
+            )
+        )
 
 
 def all_reduce(value: Any, how: str = "mean") -> Any:

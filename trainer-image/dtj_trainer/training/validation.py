@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data.adapters import adapter
+from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
+from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.steps.step_runner import Pace
@@ -25,12 +26,10 @@ class EachBatch:
 class Evaluation:
     """The validation of one training; `run` is called by every process at the same step."""
 
-    def __init__(self, trainee: Trainee, session: Session, data: Any, sizes: adapter.Batches) -> None:
-        adapter.check_validation(data, session)
+    def __init__(self, trainee: Trainee, session: Session, data: Any, batch_size: BatchSize) -> None:
         self._trainee = trainee
         self._session = session
-        self._data = data
-        self._sizes = sizes
+        self._data = get_validation_adapter(data, session.sharding, batch_size)
         self._names: tuple[str, ...] = ()
         self._dataset: Any = None
         self._of_batch: Any = None
@@ -39,6 +38,11 @@ class Evaluation:
         self._pace = Pace()
         self.found: Mapping[str, Any] = {}
         """Of the last run, also where it was left before its end; names without `val_`."""
+
+    @classmethod
+    def of(cls, trainee: Trainee, session: Session, data: Any, batch_size: BatchSize) -> "Evaluation | None":
+        """The validation of a training; None without data."""
+        return None if data is None else cls(trainee, session, data, batch_size)
 
     def run(self, each: EachBatch | None = None) -> Mapping[str, Any] | None:
         """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
@@ -53,7 +57,7 @@ class Evaluation:
         import numpy as np
 
         if self._dataset is None:
-            self._dataset = adapter.validation_batches(self._data, self._session, self._sizes)
+            self._dataset = self._data.evaluation_dataset()
             self._compile()
         self._trainee.reset_metrics()
         together = each is None and self._of_several is not None
@@ -65,7 +69,7 @@ class Evaluation:
             *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
             self._pace.learn(seconds / max(1, made))
             if not more and not total[-1]:
-                raise PreflightFailed(adapter.EMPTY_VALIDATION)
+                raise PreflightFailed(EMPTY_VALIDATION)
             if not more or leaving:
                 self.found = {**self._means(total), **self._trainee.metrics()}
                 return None if more else {f"val_{name}": value for name, value in self.found.items()}

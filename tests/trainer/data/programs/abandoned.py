@@ -3,9 +3,9 @@
 import sys
 
 from dtj import data
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sharding import Shard
 
 rows = data.parquet(sys.argv[1])
 pipeline = data.Pipeline(rows, shuffle=100, map=lambda row: row) if sys.argv[2:] else data.Pipeline(rows, shuffle=100)
-batches = iter(pipeline.training(Share(1, 0, 64, 64), 0))
+batches = iter(pipeline.training(Shard(1, 0, 64, 64), 0))
 next(batches)

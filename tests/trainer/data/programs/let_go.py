@@ -11,7 +11,7 @@ import time
 import pyarrow as pa
 
 from dtj import data
-from dtj_trainer.data.sharding import Share
+from dtj_trainer.data.sharding import Shard
 
 
 def settled() -> dict[str, int]:
@@ -27,7 +27,7 @@ def settled() -> dict[str, int]:
     return seen
 
 
-batches = iter(data.Pipeline(data.parquet(sys.argv[1]), shuffle=int(sys.argv[2])).training(Share(1, 0, 1024, 1024), 0))
+batches = iter(data.Pipeline(data.parquet(sys.argv[1]), shuffle=int(sys.argv[2])).training(Shard(1, 0, 1024, 1024), 0))
 next(batches)
 reading = settled() | {"most": pa.default_memory_pool().max_memory()}
 del batches

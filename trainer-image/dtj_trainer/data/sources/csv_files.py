@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dtj_trainer.data.sources.files import File, Files, find, needs, reading
+from dtj_trainer.data.sources.files import File, Files, explain_read_errors, find, needs
 from dtj_trainer.data.sources.table import Block, Columns
 from dtj_trainer.errors import PreflightFailed
 
@@ -60,7 +60,7 @@ class Csv:
 
         held = block.file.bytes(block.start, block.length)
         types = self._types if columns is None else {**columns.types}
-        with reading(block.file.name):
+        with explain_read_errors(block.file.name):
             return csv.read_csv(
                 pa.BufferReader(held),
                 csv.ReadOptions(column_names=self._headers[block.file.name], block_size=len(held) + 1),
@@ -74,7 +74,7 @@ class Csv:
 
     def _split(self, file: File) -> Iterator[Block]:
         """Blocks that end with a line outside of quotes."""
-        with reading(file.name), file.open() as opened:
+        with explain_read_errors(file.name), file.open() as opened:
             header = opened.readline()
             self._headers[file.name] = _names(file.name, header)
             start, held = len(header), b""

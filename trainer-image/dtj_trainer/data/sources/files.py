@@ -48,7 +48,7 @@ class File:
         return native.open_input_file(self.path) if isinstance(native, pa.fs.FileSystem) else self.open()
 
     def bytes(self, offset: int, length: int) -> bytes:
-        with reading(self.name), self.open() as file:
+        with explain_read_errors(self.name), self.open() as file:
             file.seek(offset)
             found: bytes = file.read(length)
         if len(found) < length:
@@ -84,7 +84,7 @@ def find(caller: str, files: Files, suffix: str, storage: Mapping[str, Any] | No
 
 
 @contextmanager
-def reading(name: str) -> Iterator[None]:
+def explain_read_errors(name: str) -> Iterator[None]:
     """Turn what goes wrong with a file into one sentence."""
     try:
         yield
@@ -122,7 +122,7 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     if "://" in name and not name.startswith("file://"):
         return _remote(name, suffix, storage)
     path = name.removeprefix("file://")
-    with reading(name):
+    with explain_read_errors(name):
         if any(sign in path for sign in "*?["):
             named = glob.glob(path, recursive=True)  # noqa: PTH207 - absolute ones too
             matching = sorted(each for each in named if Path(each).is_file())
@@ -139,7 +139,7 @@ def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
 
 def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     needs(f"reading {uri}", "fsspec")
-    with reading(uri):
+    with explain_read_errors(uri):
         system, path = file_system(uri, storage)
         if any(sign in path for sign in "*?["):
             named = system.glob(path, detail=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from dtj_trainer.data.sources.files import File, Files, find, needs, reading
+from dtj_trainer.data.sources.files import File, Files, explain_read_errors, find, needs
 from dtj_trainer.data.sources.table import Block, Columns
 from dtj_trainer.errors import PreflightFailed
 
@@ -43,7 +43,7 @@ class Parquet:
     def _read(self, block: Block) -> Mapping[str, Any]:
         from pyarrow import parquet
 
-        with reading(block.file.name), block.file.for_arrow() as file:
+        with explain_read_errors(block.file.name), block.file.for_arrow() as file:
             whole = parquet.ParquetFile(file, metadata=self._footers[block.file.name], pre_buffer=True)
             table = whole.read_row_group(block.start, columns=self._columns.names)
         return self._columns.arrays(block.file.name, table, self._empty)
@@ -86,7 +86,7 @@ def _footer(file: File) -> Any:
     from pyarrow import parquet
 
     def read() -> Any:
-        with reading(file.name), file.for_arrow() as opened:
+        with explain_read_errors(file.name), file.for_arrow() as opened:
             return parquet.read_metadata(opened)
 
     return file.patiently(read)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dtj_trainer.data.sources.files import File, Files, find, reading
+from dtj_trainer.data.sources.files import File, Files, explain_read_errors, find
 from dtj_trainer.data.sources.table import Block
 from dtj_trainer.errors import PreflightFailed
 
@@ -62,7 +62,7 @@ def tfrecord(files: Files, parse: Callable[[Any], Any], *, storage: Mapping[str,
 
 
 def _split(file: File) -> Iterator[Block]:
-    with reading(file.name), file.open() as opened:
+    with explain_read_errors(file.name), file.open() as opened:
         start = place = rows = 0
         while place < file.size:
             opened.seek(place)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat import tensorflow as compat
-from dtj_trainer.data.adapters import adapter
 from dtj_trainer.initialization import Session
 from dtj_trainer.strategy.initial_values import broadcast
 from dtj_trainer.training.data_end import data_end
+from dtj_trainer.training.steps.step_iterator import step_iterator
 from dtj_trainer.training.steps.trainable import Trainee
 
 
@@ -55,7 +55,7 @@ class Caller(Protocol):
     def prepare(self) -> None:
         """Do what can be done before the position is known."""
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: TrainingPosition) -> None:
         """Go on at this position; comes before the first call."""
 
     def __call__(self, steps: int, ballot: Ballot) -> Called: ...
@@ -64,7 +64,9 @@ class Caller(Protocol):
 class Call:
     """`n` steps at once on batches of what `dataset` gives for a position, each update from `accumulate` of them."""
 
-    def __init__(self, session: Session, trainee: Trainee, dataset: Callable[[Position], Any], accumulate: int) -> None:
+    def __init__(
+        self, session: Session, trainee: Trainee, dataset: Callable[[TrainingPosition], Any], accumulate: int
+    ) -> None:
         self._session = session
         self._trainee = trainee
         self._dataset = dataset
@@ -77,16 +79,16 @@ class Call:
 
     def prepare(self) -> None:
         """Trace and run no step, where the trace can be used from another position on."""
-        self.seek(Position())
+        self.seek(TrainingPosition())
         if compat.can_seek(self._iterator):
             self._row(0, Ballot())
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: TrainingPosition) -> None:
         dataset = self._dataset(position)
         if self._function is not None and compat.can_seek(self._iterator):
             compat.restart_iterator(self._iterator, dataset)
             return
-        self._iterator = adapter.iterator(dataset, self._session)
+        self._iterator = step_iterator(dataset, self._session.strategy, self._session.local_replicas)
         broadcast(self._session.strategy)
         self._function = self._compile()
 

@@ -91,6 +91,9 @@ class OwnStep:
     def metrics_here(self) -> dict[str, Any]:
         return {}
 
+    def finish(self) -> None:
+        """Nothing: the state is the user's own."""
+
     def reset_metrics(self) -> None:
         return
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dtj_trainer.checkpoint.content import Position
+from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps.compiled_step import Ballot, Called
@@ -28,7 +28,7 @@ class Closures:
         session: Session,
         trainee: Trainee,
         coordinator: Any,
-        data: Callable[[Position], OnWorkers | FromChief],
+        data: Callable[[TrainingPosition], OnWorkers | FromChief],
     ) -> None:
         self._session = session
         self._trainee = trainee
@@ -42,7 +42,7 @@ class Closures:
     def prepare(self) -> None:
         """Nothing: a coordinator has no standby."""
 
-    def seek(self, position: Position) -> None:
+    def seek(self, position: TrainingPosition) -> None:
         self._step = position.step
         self._data = self._data_from(position)
         self._function = self._compile()

@@ -8,14 +8,10 @@ travels with its closure: each example goes to one worker, and a resume goes on 
 import time
 from typing import Any
 
-from dtj_trainer.checkpoint.content import Position
-from dtj_trainer.data.adapters import adapter
-from dtj_trainer.data.pipeline import Pipeline
-from dtj_trainer.data.sampler import Dealt
-from dtj_trainer.data.sharding import Share
-from dtj_trainer.data.sources.arrays import Arrays
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.data.adapters.adapter import DataAdapter
+from dtj_trainer.data.position import DataPosition
 from dtj_trainer.initialization import Session
+from dtj_trainer.training.steps.step_iterator import step_iterator
 
 WAVE_BATCHES = 8
 """Batches a worker that wait in this process at a time."""
@@ -58,38 +54,22 @@ class FromChief:
 
 
 def worker_data(
-    data: Any,
-    session: Session,
-    sizes: adapter.Batches,
-    seed: int,
-    position: Position,
-    accumulate: int,
-    coordinator: Any,
+    data: DataAdapter, session: Session, position: DataPosition, accumulate: int, coordinator: Any
 ) -> OnWorkers | FromChief:
-    """Batches for closures, `accumulate` for each, from `position` on. Every batch has `sizes.total` examples."""
+    """Batches for closures, `accumulate` for each, from `position` on. Every batch has the global batch's size."""
     import tensorflow as tf
 
     workers = session.environment.members("worker")
-    in_python = isinstance(data, Pipeline) and not isinstance(data.source, Arrays)
-    if in_python or adapter.is_dataset(data):
+    if data.reads_in_python:
         with tf.device("/job:chief/task:0/device:CPU:0"):
-            iterator = adapter.training_iterator(data, session, sizes, seed, position.dealt, position.batches)
+            dataset = data.dataset(position)
+            iterator = step_iterator(dataset, session.strategy, session.local_replicas)
         return FromChief(iterator, accumulate, workers)
-    behind = (Dealt(workers, position.examples - position.examples % workers),)
-
-    def part(index: int) -> Any:
-        if isinstance(data, Pipeline):
-            assert sizes.total is not None
-            return data.training(Share(workers, index, sizes.total, sizes.total * workers), seed, behind)
-        dataset = data(tf.distribute.InputContext(workers, index, 1))
-        if not adapter.is_dataset(dataset):
-            raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")
-        return dataset.repeat()
 
     def own() -> Any:
         """Traced once for all workers; each reads from the part of its own number alone."""
         number = tf.distribute.coordinator.experimental_get_current_worker_index()
-        parts = [part(index) for index in range(workers)]
+        parts = [data.server_dataset(workers, index, position) for index in range(workers)]
         if workers == 1:
             return parts[0]
         return tf.data.Dataset.choose_from_datasets(parts, tf.data.Dataset.from_tensors(number).repeat())

@@ -52,6 +52,9 @@ class Trainee(Protocol):
 
     def reset_metrics(self) -> None: ...
 
+    def finish(self) -> None:
+        """Do what is due once after the last step."""
+
     def settle(self) -> None:
         """Make what replicas hold of their own (moving statistics) equal, before it is saved or evaluated; every
         process calls it.

@@ -1,0 +1,61 @@
+"""Functions fn(ctx) that return the Dataset of one process."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from dtj_trainer.data.adapters.batch_split import is_dataset, keep_divisible, skip_batches, without_autotune
+from dtj_trainer.data.position import DataPosition
+from dtj_trainer.data.sharding import BatchSize, Sharding
+from dtj_trainer.errors import PreflightFailed
+
+
+class FunctionAdapter:
+    """fn(tf.distribute.InputContext): every process, or server, calls it for its own part."""
+
+    batch_size = BatchSize(None, None)
+    reads_in_python = False
+    steps_per_epoch = None
+
+    def __init__(self, function: Callable[[Any], Any], sharding: Sharding) -> None:
+        self._function = function
+        self._sharding = sharding
+
+    @cached_property
+    def given_dataset(self) -> Any:
+        """What the function returns for this process."""
+        return self._call(self._sharding.input_context())
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of one batch of this process."""
+        return self.given_dataset.element_spec
+
+    @property
+    def fingerprint(self) -> str:
+        """Every process has its own data, so nothing has to be the same."""
+        return "its own dataset"
+
+    def dataset(self, position: DataPosition) -> Any:
+        """Endless batches of this process."""
+        import tensorflow as tf
+
+        repeated = keep_divisible(self.given_dataset.repeat(), self._sharding.local_replicas)
+        return skip_batches(repeated, position.batches).prefetch(tf.data.AUTOTUNE)
+
+    def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
+        """Endless batches of one of the servers; it begins at its first batch, wherever the others are."""
+        import tensorflow as tf
+
+        del position
+        return self._call(tf.distribute.InputContext(workers, index, 1)).repeat()
+
+    def evaluation_dataset(self) -> Any:
+        """The dataset of this process, once."""
+        return without_autotune(self.given_dataset)
+
+    def _call(self, context: Any) -> Any:
+        dataset = self._function(context)
+        if not is_dataset(dataset):
+            raise PreflightFailed(f"data(ctx) returned {type(dataset).__name__}; it has to return a tf.data.Dataset")
+        return dataset

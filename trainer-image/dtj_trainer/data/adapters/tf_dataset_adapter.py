@@ -1,0 +1,145 @@
+"""A tf.data.Dataset of global batches."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.data.adapters.batch_split import (
+    batch_length,
+    check_divisible,
+    every_nth_example,
+    skip_batches,
+    slice_of_each_batch,
+    static_batch_size,
+    without_autotune,
+)
+from dtj_trainer.data.position import DataPosition
+from dtj_trainer.data.sharding import BatchSize, Sharding
+from dtj_trainer.errors import PreflightFailed
+
+UNKNOWN, INFINITE = -2, -1
+"""Cardinalities, as `tf.data.UNKNOWN_CARDINALITY` and `tf.data.INFINITE_CARDINALITY`."""
+SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3", "ShuffleAndRepeatDataset")
+"""Their third and fourth inputs are the seeds; two zeros mean a random order (tf.data's random_seed.get_seed)."""
+
+
+class TfDatasetAdapter:
+    """Every process reads the whole Dataset and takes its part of each batch; a resume skips what was read."""
+
+    reads_in_python = True  # a Dataset made here may call Python, and its variables are of this process
+
+    def __init__(
+        self,
+        dataset: Any,
+        sharding: Sharding,
+        batch_size: BatchSize,
+        *,
+        accumulate: int = 1,
+        given_steps: int | None = None,
+        most_steps: int | None = None,
+    ) -> None:
+        self.given_dataset = dataset
+        self.batch_size = batch_size
+        self._sharding = sharding
+        self._accumulate = accumulate
+        self._given_steps = given_steps
+        self._most_steps = most_steps
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of one global batch."""
+        return self.given_dataset.element_spec
+
+    @cached_property
+    def steps_per_epoch(self) -> int | None:
+        """Updates in one pass, where that is known.
+
+        A Dataset that does not know its length, or which of its batches divide, is read to count them only where the
+        caller gave no number of steps: with one, a last batch that is left out may count.
+        """
+        cardinality, given = int(self.given_dataset.cardinality()), self._given_steps
+        if cardinality == INFINITE or (cardinality == UNKNOWN and given is not None):
+            return None
+        unknown_batches = self._sharding.replicas > 1 and static_batch_size(self.given_dataset) is None
+        if given is None and (cardinality == UNKNOWN or unknown_batches):
+            counted = self._count()
+            if counted is None:
+                return None
+            cardinality = counted
+        if cardinality == 0:
+            raise PreflightFailed("the dataset is empty; check its files and filters")
+        return cardinality // self._accumulate
+
+    def _count(self) -> int | None:
+        """Read the Dataset to count the batches that the replicas divide; None if they are more than are trained on."""
+        import tensorflow as tf
+
+        replicas = self._sharding.replicas
+        check_divisible(first_batch_size(self.given_dataset), replicas)
+        counted = self.given_dataset.filter(lambda *batch: batch_length(batch) % replicas == 0)
+        most = None if self._most_steps is None else self._most_steps * self._accumulate
+        if most is not None:
+            counted = counted.take(most + 1)
+        found = int(counted.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
+        return None if most is not None and found > most else found
+
+    @property
+    def fingerprint(self) -> str:
+        """The number of steps of a pass."""
+        return f"{self.steps_per_epoch} steps of a pass"
+
+    def dataset(self, position: DataPosition) -> Any:
+        """Endless batches of this process.
+
+        The Dataset is moved on by the examples read, where all its batches are of one size, else by batches.
+
+        Raises:
+            PreflightFailed: each process would shuffle it in an order of its own.
+        """
+        import tensorflow as tf
+
+        workers = self._sharding.workers
+        if workers > 1 and has_unseeded_shuffle(self.given_dataset):
+            raise PreflightFailed(
+                f"the dataset is shuffled without a seed, so each of {workers} processes would read another "
+                "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
+            )
+        total = self.batch_size.total
+        skipped = sum(span.examples for span in position.read) // total if total else position.batches
+        part = slice_of_each_batch(self.given_dataset.repeat(), self._sharding)
+        return skip_batches(part, skipped).prefetch(tf.data.AUTOTUNE)
+
+    def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
+        """Not possible: it is read in this process."""
+        raise NotImplementedError
+
+    def evaluation_dataset(self) -> Any:
+        """Of each batch the share of this process, each example once."""
+        return without_autotune(every_nth_example(self.given_dataset, self._sharding))
+
+
+def first_batch_size(dataset: Any) -> int:
+    """Examples of a Dataset's first batch; 0 where it is empty."""
+    return next((int(batch_length(first)) for first in dataset.take(1)), 0)
+
+
+def has_unseeded_shuffle(dataset: Any) -> bool:
+    """Whether a `shuffle` of the dataset, at any depth, has neither a seed of its own nor a global one."""
+    graph = compat.dataset_graph(dataset)
+    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    return any(all(seed == 0 for seed in seeds) for nodes in bodies for seeds in _shuffle_seeds(nodes))
+
+
+def _shuffle_seeds(nodes: Any) -> Iterator[list[int | None]]:
+    constants = {node.name: node.attr["value"].tensor for node in nodes if node.op == "Const"}
+    for node in nodes:
+        if node.op.startswith(SHUFFLES):
+            names = [name.split(":")[0] for name in node.input[2:4]]
+            yield [_number(constants[name]) if name in constants else None for name in names]
+
+
+def _number(tensor: Any) -> int:
+    import tensorflow as tf
+
+    return int(tf.make_ndarray(tensor))
