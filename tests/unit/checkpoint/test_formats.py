@@ -1,0 +1,68 @@
+"""The files in written_before/ were written by an earlier version: they are read, and written again, as they are."""
+
+import json
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+
+from dtj_trainer.checkpoint import content, job_file
+from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint.job_file import JobFile
+from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
+from dtj_trainer.data.position import DataPosition, ReadSpan
+from dtj_trainer.storage.folder import folder
+
+WRITTEN = Path(__file__).parent / "written_before"
+POSITION = TrainingPosition(
+    step=12,
+    data=DataPosition(384, 24, (ReadSpan(2, 256), ReadSpan(3, 128))),
+    epoch_end_pending=True,
+    metric_sums={"loss": 3.5, "accuracy": 12.25},
+    metric_examples=64,
+)
+METRICS = {"loss": 0.25, "val_loss": 0.5}
+JOB = JobFile(
+    step=12,
+    epoch=1,
+    examples=384,
+    strategy="MultiWorkerMirrored",
+    replicas=4,
+    workers=2,
+    seed=7,
+    accumulate=2,
+    global_batch=32,
+    global_batch_given=None,
+    uid="u",
+    attempt=3,
+    versions={"tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11.2"},
+)
+
+
+def test_the_state_in_a_checkpoint_keeps_its_format():
+    text = (WRITTEN / "state.json").read_text()
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002 - the legacy state is what programs use
+    assert content.restore(text) == (POSITION, METRICS)
+    assert json.loads(content.text(POSITION, METRICS)) == json.loads(text)
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002 - as above
+    random.gauss(0, 1)
+    np.random.normal()  # noqa: NPY002 - as above
+    assert content.text(POSITION, METRICS) == text
+
+
+def test_job_json_keeps_its_format():
+    assert job_file.read(folder(str(WRITTEN))) == JOB
+    assert job_file.text(JOB) == (WRITTEN / "job.json").read_text()
+
+
+def test_owner_json_and_done_json_keep_their_format(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1700000000.5)
+    owner = Owner(folder(str(tmp_path)), "u", 3)
+    owner.claim()
+    owner.finish(Done(12, {"loss": 0.25}))
+    assert finished(str(WRITTEN), "u") == Done(12, {"loss": 0.25})
+    for name in ("owner.json", "done.json"):
+        assert (tmp_path / name).read_text() == (WRITTEN / name).read_text()
