@@ -106,7 +106,7 @@ class Transport:
         *,
         idempotent: bool,
     ) -> dict[str, Any]:
-        """Send one request, a few times where the server surely has not acted on it.
+        """Send one request, again where the server surely has not acted on it or acting twice is harmless.
 
         Without a response, an idempotent request raises Retry after the last attempt, any other OutcomeUnknown at once.
         """
@@ -126,7 +126,7 @@ class Transport:
     async def stream(
         self, path: str, timeouts: aiohttp.ClientTimeout, what: str
     ) -> AsyncIterator[aiohttp.StreamReader]:
-        """Open a response that is read while the server sends it. Raises Retry, with `what` broke, while it is read."""
+        """Open a response that is read while the server sends it. Raises Retry when it breaks, with `what` it is."""
         try:
             async with self._open("GET", path, timeouts) as response:
                 self._record_request("WATCH", str(response.status))
