@@ -24,7 +24,7 @@ from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.cache.transforms import pod_from_json, service_from_json
 from dtj_operator.reconcile.decide import decide
-from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, record_refusal
 from dtj_operator.reconcile.state.plan import (
     Action,
     CreatePod,
@@ -274,7 +274,9 @@ class JobBuilder:
         before = next((blocked for blocked in self.blocked_writes if blocked.target == target), None)
         generation = self.raw["metadata"]["generation"]
         self.blocked_writes = [blocked for blocked in self.blocked_writes if blocked is not before]
-        self.blocked_writes.append(refused(kind, target, message, generation=generation, now=self.now, before=before))
+        self.blocked_writes.append(
+            record_refusal(kind, target, message, generation=generation, now=self.now, before=before)
+        )
         return self
 
     def later(self, seconds: float) -> Self:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dtj_operator.api.constants import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
 from dtj_operator.api.wire_model import parse_time
 from dtj_operator.reconcile.state.snapshot import TERMINAL, Container, Pod, Service, Terminated
-from dtj_operator.reconcile.state.trainer_messages import whole
+from dtj_operator.reconcile.state.trainer_messages import parse_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -147,5 +147,5 @@ def _reason_of(condition: Mapping[str, Any]) -> str:
 
 
 def _number(text: str | None) -> int:
-    number = whole(int(text)) if text and text.isascii() and text.isdigit() else None
+    number = parse_count(int(text)) if text and text.isascii() and text.isdigit() else None
     return UNREADABLE if number is None else number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused, too_early
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, record_refusal, too_early
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -57,7 +57,7 @@ class BlockedWriteTracker:
             blocked_writes = {}
             self._jobs[key] = uid, blocked_writes
         before = blocked_writes.get(target)
-        blocked_writes[target] = refused(kind, target, message, generation=generation, now=now, before=before)
+        blocked_writes[target] = record_refusal(kind, target, message, generation=generation, now=now, before=before)
         return before is None or (before.kind, before.message) != (kind, message)
 
     def clear(self, key: NamespacedName, uid: str, target: str) -> bool:

@@ -1,8 +1,8 @@
 """What to do about one job, given everything known about it.
 
 The list below is the rule book: the policies are asked in this order, each looks at one thing,
-and the first that settles the pass ends it. Then what is over is cleaned up and what happened
-is reported.
+and the first that settles the pass ends it. Then what a finished or suspended job must not keep is
+deleted, and the status is built.
 """
 
 from __future__ import annotations
@@ -56,10 +56,12 @@ POLICIES: tuple[Policy, ...] = (
 
 
 def decide(snapshot: Snapshot, now: datetime) -> Plan:
-    """What to do about one job, given everything known about it. Pure.
+    """Return what to do about one job, given everything known about it. Pure.
 
     `now` has a time zone. Never raises for a job that the API server has accepted. A plan whose
     status is the job's own (the same object) and that has no actions means: nothing to do.
+    A job that another controller manages, that is being deleted (the garbage collector follows the
+    owner references), or whose status cannot be read, is not touched.
     """
     job = snapshot.job
     if job.managed_by_external_controller or job.deleted_at is not None or not job.status_readable:

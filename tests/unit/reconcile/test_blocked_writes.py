@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, refused, too_early
+from dtj_operator.reconcile.state.blocked_writes import BlockedReason, BlockedWrite, record_refusal, too_early
 from dtj_operator.reconcile.state.plan import CreateService
 from tests.support.job_builder import NOW, failed, job, ready
 
@@ -19,31 +19,33 @@ def test_retries_come_after_5_seconds_then_ever_later_up_to_60():
     waits, now = [], NOW
     before: BlockedWrite | None = None
     for _ in range(6):
-        before = refused(BlockedReason.QUOTA_EXCEEDED, "p", "no", generation=1, now=now, before=before)
+        before = record_refusal(BlockedReason.QUOTA_EXCEEDED, "p", "no", generation=1, now=now, before=before)
         waits.append((before.retry_at - now).total_seconds())
         now = before.retry_at
     assert waits == [5, 10, 20, 40, 60, 60]
     assert before is not None
     assert before.since == NOW
-    other = refused(BlockedReason.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
+    other = record_refusal(BlockedReason.POD_REFUSED, "p", "policy", generation=1, now=now, before=before)
     assert (other.since, other.pause) == (now, timedelta(seconds=5))
 
 
 def test_a_pod_is_tried_again_soon_when_what_it_names_may_just_be_being_made():
     """`kubectl apply -f FOLDER` makes a ServiceAccount after the job that names it: 403 until then."""
-    assert not early(refused(BlockedReason.POD_REFUSED, "p", "no service account", generation=1, now=NOW), "p", after=5)
+    assert not early(
+        record_refusal(BlockedReason.POD_REFUSED, "p", "no service account", generation=1, now=NOW), "p", after=5
+    )
 
 
 def test_an_invalid_template_is_tried_again_after_60_seconds_or_at_once_on_a_new_generation():
-    blocked = refused(BlockedReason.INVALID, "p", "no", generation=1, now=NOW)
+    blocked = record_refusal(BlockedReason.INVALID, "p", "no", generation=1, now=NOW)
     assert early(blocked, "p", after=59)
     assert not early(blocked, "p", after=60)
     assert not early(blocked, "p", generation=2)
 
 
 def test_a_used_up_quota_stops_the_peers_but_a_taken_name_does_not():
-    assert early(refused(BlockedReason.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q")
-    assert not early(refused(BlockedReason.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q")
+    assert early(record_refusal(BlockedReason.QUOTA_EXCEEDED, "p", "full", generation=1, now=NOW), "q")
+    assert not early(record_refusal(BlockedReason.NAME_TAKEN, "p", "foreign", generation=1, now=NOW), "q")
 
 
 def test_a_second_refusal_makes_the_plan_wait_twice_as_long():

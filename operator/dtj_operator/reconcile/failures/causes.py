@@ -8,13 +8,14 @@ from dtj_operator.reconcile.failures.exit_codes import ABORTED, FIRST_SIGNAL, SE
 from dtj_operator.reconcile.failures.failure import EVICTION_REASONS, Failure, rejected
 
 LAST_SIGNAL = 159
-KEYBOARD_INTERRUPT = 130
 NODE_LOSS_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 EVICTION_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "TerminationByKubelet"})
+FREE_CODES = frozenset({0, EXIT_PREEMPTED, EXIT_RETRY, EXIT_KILLED, EXIT_TERMINATED})
+"""Codes that are free without evidence, ten in a row. 0 is a serving role that ended early."""
 
 
 def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a table, first match wins
-    """The cause of one failure, first match."""
+    """Return the cause of one failure."""
     code, told = failure.exit_code, failure.exit_class
     if failure.out_of_memory:
         return Cause.OUT_OF_MEMORY
@@ -51,12 +52,8 @@ def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a tab
     return Cause.UNKNOWN
 
 
-FREE_CODES = frozenset({0, EXIT_PREEMPTED, EXIT_RETRY, EXIT_KILLED, EXIT_TERMINATED})
-"""Codes that are free without evidence, ten in a row. 0 is a serving role that ended early."""
-
-
 def charge_of(failure: Failure) -> Charge:
-    """Whether one failure alone would be charged."""
+    """Return whether a restart is charged, were this the only failure."""
     if failure.explicit:
         return Charge.CHARGED
     if failure.evidence:
@@ -65,7 +62,7 @@ def charge_of(failure: Failure) -> Charge:
 
 
 def rank_of(failure: Failure) -> int:
-    """How likely the failure is the root cause among several; smaller is likelier."""
+    """Return how likely the failure is the root cause among several; smaller is likelier."""
     if failure.explicit:
         return 0
     if failure.evidence:

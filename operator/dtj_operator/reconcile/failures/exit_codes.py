@@ -1,7 +1,7 @@
 """The exit-code table of restartPolicy ExitCode. Total: every integer has a verdict.
 
 docs/reference/exit-codes.md prints it. It follows TFJob's documentation, not its code, which
-restarts segmentation faults for ever.
+restarts segmentation faults without end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ExitVerdict(StrEnum):
 
 
 def exit_verdict(code: int) -> ExitVerdict:
-    """Listed codes as listed; others are retryable above 128 and permanent below."""
+    """Return the verdict of a code: listed codes as listed, others retryable above 128 and permanent below."""
     if code == 0:
         return ExitVerdict.SUCCESS
     if code in PERMANENT:

@@ -11,7 +11,7 @@ from dtj_operator.api.trainer_contract import (
 )
 from dtj_operator.reconcile.failures.termination import find_termination
 from dtj_operator.reconcile.state.snapshot import TERMINAL
-from dtj_operator.reconcile.state.trainer_messages import parse_termination_message, whole, writable
+from dtj_operator.reconcile.state.trainer_messages import parse_count, parse_termination_message, valid_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +101,7 @@ class Failure:
     def words(self) -> str:
         """What the pod said last, short enough for people."""
         text = str(parse_termination_message(self.message).get("message") or "") or self.message
-        line = " ".join(writable(text).split())
+        line = " ".join(valid_text(text).split())
         return line if len(line) <= MESSAGE_KEPT else line[: MESSAGE_KEPT - 1] + "…"
 
 
@@ -131,7 +131,7 @@ def failure_of(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
         deleted=pod.deleted_at is not None,
         node_lost=node_lost,
         node=pod.node,
-        step=whole(told.get("step")) or 0,
+        step=parse_count(told.get("step")) or 0,
         at=end.finished_at if end else None,
     )
 

@@ -1,7 +1,7 @@
-"""Which failure rule speaks about a failure.
+"""Which failure rule matches a failure.
 
 Rules come before restartPolicy, the first match wins, and what a rule leaves out matches
-everything. Patterns are RE2: users write them, and RE2 cannot be made to run for ever.
+everything. Patterns are RE2: users write them, and no RE2 pattern makes matching slow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def matching_rule(rules: Sequence[FailureRule], role: Role, failure: Failure) -> int | None:
-    """Position of the first rule that matches; None when none does."""
+    """Return the position of the first rule that matches; None when none does."""
     for position, rule in enumerate(rules):
         if _matches(rule, role, failure):
             return position
@@ -28,7 +28,7 @@ def matching_rule(rules: Sequence[FailureRule], role: Role, failure: Failure) ->
 
 
 def pattern_problem(rules: Sequence[FailureRule]) -> str:
-    """One sentence about the first pattern that RE2 refuses; empty when all are fine."""
+    """Return one sentence about the first pattern that RE2 refuses; empty when all are fine."""
     for position, rule in enumerate(rules):
         words = _refusal(rule.message_pattern)
         if words:

@@ -1,8 +1,8 @@
-"""What keeps pods from running that nobody of the job is to blame for, and that heals by itself.
+"""Why pods do not start: no image, no node, a taken name, a refused creation.
 
-Each is a reason of `Running=False`; the sentence keeps the words that were seen first, because
-the kubelet and the scheduler never say the same thing twice. A refused write rests twice as long
-after each refusal of its kind.
+Nothing of the job has failed, and each may pass by itself. Each is a reason of `Running=False`; the
+sentence keeps the words that were seen first, because the kubelet and the scheduler never say the
+same thing twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.replicas import Replica, Replicas
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
-
 PULL_FAILURES = frozenset(
     {
         "ErrImagePull",
@@ -30,13 +29,13 @@ PULL_FAILURES = frozenset(
         "SignatureValidationFailed",
     }
 )
-NOT_OURS = "exists and is not this job's; delete it, or use another job name"
 CONFIG_FAILURES = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+NOT_OURS = "exists and is not this job's; delete it, or use another job name"
 
 
 @dataclass(frozen=True, slots=True)
 class PodProblem:
-    """One thing in the way."""
+    """One thing that keeps a pod from starting."""
 
     reason: Reason
     subject: str
@@ -45,12 +44,12 @@ class PodProblem:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """Both, for people."""
         return f"{self.subject}: {self.words}"
 
 
 def find_pod_problem(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> PodProblem | None:
-    """Return the first thing in the way of those who train, and of the service."""
+    """Return the first problem of the pods that train, and of the service."""
     evaluators = {replicas.pod_name(replica) for replica in replicas.records if replica.role is Role.EVALUATOR}
     blocked = [write for write in snapshot.blocked_writes if write.target not in evaluators]
     training = [replica for replica in replicas.records if replica.role is not Role.EVALUATOR]
@@ -58,7 +57,7 @@ def find_pod_problem(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> P
 
 
 def find_side_problem(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> PodProblem | None:
-    """Return the first thing in the way of the service or of an evaluator, where all those who train are up."""
+    """Return the first problem of the service or of an evaluator, where all pods that train are up."""
     evaluators = [replica for replica in replicas.records if replica.role is Role.EVALUATOR]
     names = {snapshot.job.name, *map(replicas.pod_name, evaluators)}
     blocked = [write for write in snapshot.blocked_writes if write.target in names]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from dtj_operator.reconcile.state.job_pods import JobPods
     from dtj_operator.reconcile.state.replicas import Replicas
@@ -60,13 +59,12 @@ FIRST_PAUSE = {
     BlockedReason.INVALID: timedelta(seconds=60),
 }
 
-
 LONGEST_PAUSE = timedelta(seconds=60)
 ONE_TARGET_ONLY = frozenset({BlockedReason.NAME_TAKEN})
-"""These stop one object; every other kind stops its peers too until it is tried again."""
+"""These stop one object; every other reason stops its peers too until it is tried again."""
 
 
-def refused(
+def record_refusal(
     kind: BlockedReason,
     target: str,
     message: str,
@@ -75,7 +73,7 @@ def refused(
     now: datetime,
     before: BlockedWrite | None = None,
 ) -> BlockedWrite:
-    """What is kept of a refusal; `before`: what was kept of the one before it."""
+    """Return what is kept of a refusal. `before`: what was kept of the one before it."""
     if before is None or before.kind is not kind:
         pause = FIRST_PAUSE[kind]
         return BlockedWrite(kind, target, message, now, pause, now + pause, generation)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def parse_ranges(text: str) -> list[int]:
-    """`0-2,5` as [0, 1, 2, 5]; parts that are no ranges are skipped."""
+    """Return `0-2,5` as [0, 1, 2, 5]; parts that are no ranges are skipped."""
     indexes: list[int] = []
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
@@ -19,7 +19,7 @@ def parse_ranges(text: str) -> list[int]:
 
 
 def format_ranges(indexes: Iterable[int]) -> str:
-    """[0, 1, 2, 5] as `0-2,5`."""
+    """Return [0, 1, 2, 5] as `0-2,5`."""
     parts: list[str] = []
     first = last = -2
     for index in sorted(indexes):

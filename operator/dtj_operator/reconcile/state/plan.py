@@ -1,6 +1,6 @@
-"""What to do about one job: the outcome of `decide`, carried out by the runtime.
+"""What is to be done about one job: the plan that `decide` returns and the plan executor carries out.
 
-Order of execution: the status is persisted, then events are put in line, then deletions, then
+Order of execution: the status is persisted, then events are queued, then deletions, then
 creations. Nothing after the status write is touched if that write fails.
 """
 
@@ -25,7 +25,7 @@ class Verdict(Enum):
     """The answer of a policy that has one; others answer None, and the next one is asked."""
 
     SETTLED = auto()
-    """Nothing that comes later in the list matters in this pass."""
+    """No later policy matters in this pass."""
 
 
 class StatusWrite(StrEnum):
@@ -38,7 +38,7 @@ class StatusWrite(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """One pod for one replica, built by `builders.pod`."""
+    """Creation of the pod of one replica, built by `builders.pod`."""
 
     role: str
     index: int
@@ -58,7 +58,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class CreateService:
-    """The headless service, built by `build.service`."""
+    """Creation of the headless service, built by `builders.service`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class DeleteService:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """TTL: the job itself goes (background propagation)."""
+    """Deletion of the job itself, after its TTL (background propagation)."""
 
     uid: str
 
@@ -90,7 +90,7 @@ Action = CreatePod | DeletePod | CreateService | DeleteService | DeleteJob
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Decision out. `status` None: the job is not this operator's to touch."""
+    """What `decide` returns. `status` None: the job is not this operator's to touch."""
 
     status: JobStatus | None
     actions: tuple[Action, ...] = ()

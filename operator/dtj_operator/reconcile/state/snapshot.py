@@ -1,6 +1,6 @@
 """Everything known about one job at one moment.
 
-The runtime gathers it, `decide` reads it. Values only: no I/O, no clock.
+The reconciler gathers it, `decide` reads it. Values only: no I/O, no clock.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Signs of life of a node. `lost` has been judged by the runtime's node watch."""
+    """A node, and whether the node monitor has given it up."""
 
     name: str
     lost: bool
@@ -104,7 +104,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Facts in: `decide(snapshot, now)`."""
+    """One job and all that it is decided from."""
 
     job: Job
     pods: tuple[Pod, ...] = ()
@@ -114,4 +114,4 @@ class Snapshot:
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
     created_attempts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Attempts, by name, of the pods that this process has created, until status says that they were seen."""
+    """Attempts, by name, of the pods that this process has created, until status says that they were observed."""
