@@ -18,6 +18,7 @@ from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.compat.types import Strategy
 from dtj_trainer.data.sharding import Sharding
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.commands import Commands, process_commands
@@ -26,7 +27,7 @@ from dtj_trainer.process.exit import job_is_finished
 from dtj_trainer.strategy import devices, parameter_server, tpu
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choose import Choice, choose
-from dtj_trainer.strategy.coordination import Board
+from dtj_trainer.strategy.coordination import CoordinationService
 
 BRING_UP_OBJECTS = 200_000
 """New objects between two garbage collections until the first step: tracing makes many and keeps them, so looking at
@@ -47,9 +48,9 @@ class Session:
 
     environment: Environment
     choice: Choice
-    strategy: Any
+    strategy: Strategy
     """A `tf.distribute.Strategy`; the default one of this process."""
-    board: Board
+    coordination: CoordinationService
     reporter: Reporter
     commands: Commands
     seed: int | None
@@ -85,7 +86,7 @@ class Session:
 
     @property
     def counts_apart(self) -> bool:
-        """Whether steps may not write the counters of metrics, because replicas share them without a rule."""
+        """Whether steps may not write the accumulators of metrics, because replicas share them without a rule."""
         return self.choice.type in {"ParameterServer", "CentralStorage"}
 
     @property
@@ -169,8 +170,8 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     _hear_sigterm(commands)
     reporter.phase("cluster", time.monotonic() - started)
     workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
-    board = Board(environment, workers)
-    _current = Session(environment, choice, strategy, board, reporter, commands, seed, deterministic, prepared)
+    coordination = CoordinationService(environment, workers)
+    _current = Session(environment, choice, strategy, coordination, reporter, commands, seed, deterministic, prepared)
     if environment.is_chief:
         copies = _copies(_current)
         print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line

@@ -51,7 +51,7 @@ class Keeper:
         if self.owner is not None:
             self._checkpoints.claim()
         before = job_file.read(self._checkpoints.place)
-        name = self._session.board.from_chief(self._checkpoints.latest())
+        name = self._session.coordination.broadcast(self._checkpoints.latest())
         if not name:
             return None
         if before is not None:
@@ -122,7 +122,7 @@ class Keeper:
         self._begun = place.step
         if self.owner is not None or _saved_by_all(self._objects):
             self._take(place, epoch, metrics, started)
-        self._session.board.follow_chief(f"saving/{place.step}")
+        self._session.coordination.wait_for_chief(f"saving/{place.step}")
 
     def _take(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float], started: float) -> None:
         self._held.place, self._held.metrics = place, metrics

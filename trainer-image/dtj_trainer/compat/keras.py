@@ -39,7 +39,8 @@ def check() -> None:
             import keras
 
             raise PreflightFailed(
-                f"Keras {keras.__version__} has no {module}.{name}, which {purpose} needs; use Keras {SUPPORTED}"
+                f"Keras {keras.__version__} has no {module}.{name}, which is needed for {purpose}; "
+                f"use Keras {SUPPORTED}"
             ) from None
 
 
@@ -85,7 +86,7 @@ def has_own_dtype(layer: Any) -> bool:
 
 
 def keep_added_losses(model: Model, scope: Any) -> None:
-    """Let `model.losses` inside a keras.StatelessScope give what layers have added before it. Seen in 3.15."""
+    """Let `model.losses` inside a keras.StatelessScope give what layers have added before it. Seen in 3.12 and 3.15."""
     for layer in all_layers(model):
         for loss in getattr(layer, "_losses", ()):
             scope.add_loss(loss)
@@ -96,7 +97,7 @@ def keep_added_losses(model: Model, scope: Any) -> None:
 
 
 class _Sums(threading.local):
-    """TensorFlow traces each replica in a thread of its own."""
+    """TensorFlow traces each replica in its own thread."""
 
     factor: int | None = None
 
@@ -106,7 +107,10 @@ _sums = _Sums()
 
 @contextmanager
 def scalable_sums() -> Iterator[None]:
-    """Inside, `sums_times` works, in this and other threads. Losses that are sums have no public seam. Seen in 3.15."""
+    """Let `sums_times` work inside, in this and other threads: losses that are sums have no public seam.
+
+    Seen in 3.12 and 3.15.
+    """
     from keras.src.losses import loss as losses
 
     reduce_values = losses.reduce_values
@@ -153,7 +157,7 @@ def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
             del each._all_reduce_sum_gradients  # noqa: SLF001
 
 
-def learning_rate_object(optimizer: Optimizer) -> Any:
+def learning_rate_object(optimizer: Optimizer | None) -> Any:
     """Return what an optimizer takes its rate from: a variable, a schedule, or a function, which `learning_rate` calls.
 
     None for what is no optimizer. Seen in 3.12 and 3.15.
@@ -174,8 +178,8 @@ def remember_optimizer_attributes() -> None:
     """Let Keras learn now what attributes an optimizer has, and keep that.
 
     It makes an optimizer for it each time it saves a model: it writes what it found under one name and looks for it
-    under another (seen in 3.15). A variable made under a strategy of several processes waits for all of them, and only
-    the chief saves. To be called again after `keras.backend.clear_session()`.
+    under another. A variable made under a strategy of several processes waits for all of them, and only the chief
+    saves. To be called again after `keras.backend.clear_session()`. Seen in 3.12 and 3.15.
     """
     from keras.src.backend.common import global_state
     from keras.src.saving import saving_lib

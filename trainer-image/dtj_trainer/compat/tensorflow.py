@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from dtj_trainer.compat.types import Dataset, KeyValueStore, Strategy, Tensor, Variable
 from dtj_trainer.errors import PreflightFailed
 
-SUPPORTED: Final = "2.20 and 2.21"
+SUPPORTED: Final = "2.20 or 2.21"
 NEEDED: Final[Mapping[str, tuple[str, str]]] = {
     "several processes": (
         "tensorflow.python.distribute.collective_all_reduce_strategy",
@@ -45,7 +45,8 @@ def check() -> None:
             import tensorflow as tf
 
             raise PreflightFailed(
-                f"TensorFlow {tf.__version__} has no {module}.{name}, which {purpose} needs; use TensorFlow {SUPPORTED}"
+                f"TensorFlow {tf.__version__} has no {module}.{name}, which is needed for {purpose}; "
+                f"use TensorFlow {SUPPORTED}"
             ) from None
 
 

@@ -1,13 +1,19 @@
 """What is used of objects of TensorFlow and Keras, which have no types of their own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Tensor: TypeAlias = Any
 """A tf.Tensor, or what TensorFlow takes for one."""
 Structure: TypeAlias = Any
 """Tensors, or their specs, in tuples, lists and dicts: what `tf.nest` opens."""
+Array: TypeAlias = "NDArray[Any]"
+MetricValues: TypeAlias = "dict[str, float | Array]"
+"""Metrics by name, numbers or arrays as in Keras."""
 
 
 class Variable(Protocol):
@@ -65,12 +71,13 @@ class Model(Protocol):
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def compute_loss(self, *args: Any, **kwargs: Any) -> Tensor: ...
     def compute_metrics(self, *args: Any) -> Any: ...
+    def load_weights(self, path: str, /) -> None: ...
 
 
-class Extended(Protocol):
-    """The part of a strategy that writes variables."""
+class Device(Protocol):
+    """A physical or logical device."""
 
-    def update(self, variable: Any, function: Callable[..., Any], /, args: tuple[Any, ...] = ()) -> Any: ...
+    name: str
 
 
 class Strategy(Protocol):
@@ -101,4 +108,9 @@ class KeyValueStore(Protocol):
     def get_config_key_value(self, key: str, timeout_ms: int, /) -> str | bytes: ...
 
 
-ScalarResults: TypeAlias = Mapping[str, Tensor]
+class Coordinator(Protocol):
+    """A tf.distribute.coordinator.ClusterCoordinator."""
+
+    def schedule(self, function: Callable[..., Any], /, args: tuple[Any, ...] = ()) -> Any: ...
+    def done(self) -> bool: ...
+    def create_per_worker_dataset(self, function: Callable[[], Dataset], /) -> Any: ...

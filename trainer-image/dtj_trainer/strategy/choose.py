@@ -34,7 +34,7 @@ class Choice:
 
 
 def choose(environment: Environment, devices: int) -> Choice:
-    """The strategy of this process; `devices` are its accelerators, or its logical CPUs if there are none.
+    """Return the strategy of this process; `devices` are its accelerators, or its logical CPUs if there are none.
 
     What the operator resolved wins. Without an operator, roles and devices decide, by the operator's own rules.
     """

@@ -1,9 +1,10 @@
 """Devices, memory and threads of this process, set before TensorFlow's first op."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from dtj_trainer.cluster.environment import DeviceSettings
+from dtj_trainer.compat.types import Device
 from dtj_trainer.errors import PreflightFailed
 
 CGROUP = Path("/sys/fs/cgroup")
@@ -27,9 +28,9 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: 
             "use an image with GPU support and check the driver, or remove the GPU limit"
         )
     try:
-        _limit_memory(tf, gpus, settings)
-        _split(tf, gpus or tf.config.list_physical_devices("CPU"), settings, on_gpu=bool(gpus))
-        _threads(tf, settings, deterministic=deterministic, cgroup=cgroup)
+        _limit_memory(gpus, settings)
+        _split(gpus or tf.config.list_physical_devices("CPU"), settings, on_gpu=bool(gpus))
+        _threads(settings, deterministic=deterministic, cgroup=cgroup)
     except RuntimeError as error:
         if "initializ" not in str(error):
             raise
@@ -39,14 +40,18 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: 
         ) from error
 
 
-def _limit_memory(tf: Any, gpus: list[Any], settings: DeviceSettings) -> None:
+def _limit_memory(gpus: Sequence[Device], settings: DeviceSettings) -> None:
+    import tensorflow as tf
+
     if settings.gpu_memory_limit_mb or (settings.logical_devices and gpus):
         return  # a cap and growth exclude each other in TensorFlow
     for gpu in gpus:
         tf.config.experimental.set_memory_growth(gpu, settings.memory_growth)
 
 
-def _split(tf: Any, devices: list[Any], settings: DeviceSettings, *, on_gpu: bool) -> None:
+def _split(devices: Sequence[Device], settings: DeviceSettings, *, on_gpu: bool) -> None:
+    import tensorflow as tf
+
     count = settings.logical_devices or 1
     limit = settings.gpu_memory_limit_mb if on_gpu else None
     if count == 1 and limit is None:
@@ -58,7 +63,9 @@ def _split(tf: Any, devices: list[Any], settings: DeviceSettings, *, on_gpu: boo
         tf.config.set_logical_device_configuration(device, parts)
 
 
-def _threads(tf: Any, settings: DeviceSettings, *, deterministic: bool, cgroup: Path) -> None:
+def _threads(settings: DeviceSettings, *, deterministic: bool, cgroup: Path) -> None:
+    import tensorflow as tf
+
     threads = settings.threads or (1 if deterministic else cpu_limit(cgroup))
     if threads is None:
         return

@@ -2,8 +2,8 @@
 
 TensorFlow sends each variable by a collective of its own when it is made, and waits for it. Between `init()` and the
 first `strategy.run` they are only collected, and then sent together
-(docs/decisions/040-recovery-in-new-processes.md). Variables made later, or while a function is traced, go TensorFlow's
-own way.
+(docs/decisions/040-recovery-in-new-processes.md). Variables made later, or while a function is traced, are sent as
+TensorFlow does it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -18,19 +18,19 @@ REGISTER_SECONDS = 900
 
 
 def build(choice: Choice, environment: Environment) -> Strategy:
-    """The strategy over all processes; blocks until all of them have come.
+    """Return the strategy over all processes; blocks until all of them have come.
 
     Call it only when every peer's name resolves and the leader's port answers.
     """
-    import tensorflow as tf
-
-    options = _communication(tf, choice)
+    options = _communication(choice)
     with _training_roles_only(environment):
         _quick_heartbeats(environment)
         return compat.multi_worker_strategy(options, InitialValues(), logical_cpus=environment.devices.logical_devices)
 
 
-def _communication(tf: Any, choice: Choice) -> Any:
+def _communication(choice: Choice) -> Any:
+    import tensorflow as tf
+
     told = choice.options.get("communication") or {}
     name = str(told.get("implementation") or "Auto")
     if name == "NCCL" and not tf.config.list_physical_devices("GPU"):
@@ -48,7 +48,7 @@ def _communication(tf: Any, choice: Choice) -> Any:
 
 @contextmanager
 def _training_roles_only(environment: Environment) -> Iterator[None]:
-    """TF_CONFIG with chief and workers alone: a `ps` in the cluster makes this strategy wait for ever."""
+    """TF_CONFIG with chief and workers alone: a `ps` in the cluster makes this strategy wait without end."""
     before = os.environ.get("TF_CONFIG")
     cluster = {r: list(a) for r, a in environment.tf_config.cluster.items() if r in TRAINING_ROLES}
     if before and cluster:
@@ -62,7 +62,7 @@ def _training_roles_only(environment: Environment) -> Iterator[None]:
 
 
 def _quick_heartbeats(environment: Environment) -> None:
-    if environment.trainers < 2:  # noqa: PLR2004 - alone, nobody has a heart to listen to
+    if environment.trainers < 2:  # noqa: PLR2004 - there is no peer
         return
     compat.configure_coordination_service(
         {role: environment.members(role) for role in TRAINING_ROLES if environment.members(role)},

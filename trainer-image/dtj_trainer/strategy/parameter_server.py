@@ -5,6 +5,7 @@ from typing import Any
 
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.probes import await_servers
+from dtj_trainer.compat.types import Strategy
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy.choose import Choice
 
@@ -26,12 +27,12 @@ def check(environment: Environment) -> None:
 
 
 def serves(environment: Environment) -> bool:
-    """Whether this process serves instead of running the program."""
+    """Return whether this process serves instead of running the program."""
     return environment.role in {"worker", "ps"}
 
 
-def build(choice: Choice, environment: Environment) -> Any:
-    """The strategy, in the chief; waits for every worker and ps, whose servers TensorFlow would await in silence.
+def build(choice: Choice, environment: Environment) -> Strategy:
+    """Return the strategy, in the chief; waits for every worker and ps, which TensorFlow would await in silence.
 
     Raises:
         PreflightFailed: the cluster or the partitioner is impossible.
@@ -40,7 +41,7 @@ def build(choice: Choice, environment: Environment) -> Any:
     import tensorflow as tf
 
     check(environment)
-    partitioner = _partitioner(tf, choice, environment.members("ps"))
+    partitioner = _partitioner(choice, environment.members("ps"))
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     await_servers(environment.tf_config, environment.start_seconds)
     cluster = {role: list(found) for role, found in environment.tf_config.cluster.items() if role != "evaluator"}
@@ -50,7 +51,9 @@ def build(choice: Choice, environment: Environment) -> Any:
     return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
 
 
-def _partitioner(tf: Any, choice: Choice, servers: int) -> Any:
+def _partitioner(choice: Choice, servers: int) -> Any:
+    import tensorflow as tf
+
     told = choice.options.get("variablePartitioner")
     if not told:
         return None

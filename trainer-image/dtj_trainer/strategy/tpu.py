@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from dtj_trainer.cluster.accelerators import tpu_there
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.compat.types import Strategy
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.exit_status import words
 
@@ -15,13 +15,14 @@ NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, o
 
 
 def serves(environment: Environment) -> bool:
-    """Whether this process serves on a host of a slice instead of running the program."""
+    """Return whether this process serves on a host of a slice instead of running the program."""
     return environment.role == "worker" and environment.members("chief") > 0
 
 
 def address(env: Mapping[str, str], config: TfConfig) -> str | None:
-    """What to ask the resolver for: `local` for the chips of this host, the workers' addresses in a chief, a name where
-    one is given; None without any TPU.
+    """Return what to ask the resolver for; None without any TPU.
+
+    That is `local` for the chips of this host, the workers' addresses in a chief, a name where one is given.
 
     A name is never tried on speculation: the resolver would ask a metadata server, which takes minutes where there is
     none.
@@ -33,7 +34,7 @@ def address(env: Mapping[str, str], config: TfConfig) -> str | None:
     return "local" if tpu_there(env) else None
 
 
-def build(environment: Environment) -> Any:
+def build(environment: Environment) -> Strategy:
     """Wait for the hosts of the slice, connect, initialise the system, and build the strategy.
 
     Raises:

@@ -269,7 +269,7 @@ class _Run:
             loop.trainee.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
-        self.stopped = bool(self.session.board.from_chief(asked)) if self.session.workers > 1 else bool(asked)
+        self.stopped = bool(self.session.coordination.broadcast(asked)) if self.session.workers > 1 else bool(asked)
         self.position = replace(self.position, epoch_end_pending=False)
         if rests:  # until here: what a callback writes on the chief, the others wait for
             self.session.reporter.phase("train")
@@ -292,5 +292,5 @@ class _Run:
         self.session.reporter.phase("save")
         self.loop.keeper.wait()
         if self.session.workers > 1:
-            self.session.board.barrier()
+            self.session.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")

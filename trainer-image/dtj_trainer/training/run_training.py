@@ -164,7 +164,7 @@ def _check_same_data(session: Session, data: DataAdapter) -> None:
     if session.workers == 1:
         return
     own = data.fingerprint
-    told = session.board.from_chief(own)
+    told = session.coordination.broadcast(own)
     if told != own:
         raise PeersNotReady(
             f"the chief sees {told} in the data and this process {own}; give every replica the same files, and change "
@@ -194,6 +194,6 @@ def _finish(
     if training.export is not None and session.is_chief:
         exported.export(training.model, training.export)
     keeper.finish(position, metrics)
-    session.board.barrier()
+    session.coordination.barrier()
     session.reporter.phase("done")
     session.trained = True

@@ -14,21 +14,21 @@ LEAVE, SAVE = "leave", "save"
 Seen = Callable[[], str | None]
 
 
-class Appointments:
+class ScheduledStops:
     """One after the other. Rank 0 sets each about a second ahead, and it holds if everybody has read it by then.
 
     Steps have no sure length, so somebody can come past the step without having read it; then nobody acts, and the
-    next appointment is made further ahead. A step that nobody reports means the first one after it that is.
+    next stop is set further ahead. A step that nobody reports means the first one after it that is.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._place = session.board.place()
+        self._prefix = session.coordination.new_prefix()
         self._number = 0
         self._missed = 0
         self._before = -1
         """The step of the last call."""
-        self._next: _Appointment | None = None
+        self._next: _Stop | None = None
         self._asked: Seen | None = None
         self._made: Seen | None = None
         self._wished = False
@@ -43,19 +43,19 @@ class Appointments:
             self._look(before, step + (ahead << self._missed))
         if self._next is None or step < self._next.step:
             return ""
-        appointment, self._next = self._next, None
-        holds = before < appointment.step and self._holds()
+        stop, self._next = self._next, None
+        holds = before < stop.step and self._holds()
         self._number += 1
         self._asked = self._made = None
         self._wished = False
         self._missed = 0 if holds else self._missed + 1
-        return appointment.what if holds else ""
+        return stop.what if holds else ""
 
     def close(self) -> None:
         """There are no more steps: nobody has to look out any longer."""
         if self._made is not None:
             for name in ("asked", "made"):
-                self._session.board.offer(self._key(name), "")
+                self._session.coordination.set(self._key(name), "")
 
     def _wish(self) -> str:
         commands = self._session.commands
@@ -64,35 +64,37 @@ class Appointments:
         return SAVE if commands.checkpoint_wanted.is_set() else ""
 
     def _look(self, before: int, proposed: int) -> None:
-        board, rank = self._session.board, self._session.rank
+        coordination, rank = self._session.coordination, self._session.rank
         if self._made is None:
-            self._made = board.watch(self._key("made"))
-            self._asked = board.watch(self._key("asked")) if rank == 0 else None
+            self._made = coordination.watch(self._key("made"))
+            self._asked = coordination.watch(self._key("asked")) if rank == 0 else None
         if not self._wished and (wish := self._wish()):
             self._wished = True
-            board.offer(self._key("asked"), wish)
+            coordination.set(self._key("asked"), wish)
         if self._asked is not None and (what := self._asked()):
-            board.offer(self._key("made"), f"{proposed} {what}")
+            coordination.set(self._key("made"), f"{proposed} {what}")
         if not (told := self._made()):
             return
         at, what = told.split()
-        self._next = _Appointment(int(at), what)
+        self._next = _Stop(int(at), what)
         if before < self._next.step:
-            board.offer(self._key(f"read/{rank}"), "yes")
+            coordination.set(self._key(f"read/{rank}"), "yes")
 
     def _holds(self) -> bool:
         """Whether everybody has read it in time, as rank 0 sees it when it comes to the step."""
-        board = self._session.board
+        coordination = self._session.coordination
         if self._session.rank == 0:
-            read = all(board.has(self._key(f"read/{rank}"), READ_SECONDS) for rank in range(self._session.workers))
-            board.offer(self._key("holds"), "yes" if read else "no")
-        return board.read(self._key("holds")) == "yes"
+            read = all(
+                coordination.has(self._key(f"read/{rank}"), READ_SECONDS) for rank in range(self._session.workers)
+            )
+            coordination.set(self._key("holds"), "yes" if read else "no")
+        return coordination.get(self._key("holds")) == "yes"
 
     def _key(self, name: str) -> str:
-        return f"{self._place}/{self._number}/{name}"
+        return f"{self._prefix}/{self._number}/{name}"
 
 
 @dataclass(frozen=True, slots=True)
-class _Appointment:
+class _Stop:
     step: int
     what: str

@@ -23,7 +23,7 @@ from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.storage.folder import folder
 from dtj_trainer.training.finite import not_finite
-from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, Appointments
+from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
 
 class Job:
@@ -40,7 +40,7 @@ class Job:
         self._first: tuple[int, float] | None = None
         self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
-        self._appointments = Appointments(session)
+        self._scheduled_stops = ScheduledStops(session)
         self.strategy = session.strategy
         self.role = session.role
         self.index = session.index
@@ -85,7 +85,7 @@ class Job:
             raise not_finite(shown, step)
         self._profiler.after(step)
         self._profiler.before(step, 1)
-        due = self._appointments.due(step, self._seconds_per_step)
+        due = self._scheduled_stops.due(step, self._seconds_per_step)
         if due == LEAVE:
             self._leave(step)
         if due == SAVE:
@@ -95,7 +95,7 @@ class Job:
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
         self._session.reporter.phase("finish" if self.is_chief else "save")
-        self._appointments.close()
+        self._scheduled_stops.close()
         self._profiler.close()
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
@@ -108,7 +108,7 @@ class Job:
         self._events.close()
         if not saves:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
-        self._session.board.barrier()
+        self._session.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")
 
 
@@ -148,7 +148,7 @@ class SharedCheckpoints:
         if not self._enabled:
             return None
         before = job_file.read(self._files.place)
-        name = self._session.board.from_chief(self._files.latest())
+        name = self._session.coordination.broadcast(self._files.latest())
         if not name:
             return None
         if before is not None:
@@ -175,7 +175,7 @@ class SharedCheckpoints:
         self._begun = step
         notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
         self._files.save(step, objects, notes, lambda: reporter.checkpoint_saved(step, time.monotonic() - started))
-        self._session.board.follow_chief(f"saving/{step}")
+        self._session.coordination.wait_for_chief(f"saving/{step}")
         reporter.phase("train")
 
     def save_again(self, step: int) -> bool:
@@ -215,7 +215,7 @@ def session() -> Iterator[Job]:
         job = Job(prepared)
         yield job
         job.finish()
-        prepared.board.barrier()
+        prepared.coordination.barrier()
 
 
 def _whole(step: Any) -> int:

@@ -27,5 +27,5 @@ def look():
 numbers = [float(number) for number in session.strategy.run(look)]
 later = tf.Variable(session.rank + 30)
 print("SAY", "values", *(f"{number:.6f}" for number in numbers), later.numpy(), flush=True)  # noqa: T201
-session.board.barrier()
+session.coordination.barrier()
 os._exit(0)
