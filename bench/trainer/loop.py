@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 import dtj
-from dtj_trainer.training.steps.compiled_step import Call
+from dtj_trainer.training.steps.compiled_step import CompiledStep
 
 ROUNDS = 15
 
@@ -160,7 +160,7 @@ class MethodTimer:
 def main() -> None:
     case = next(case for case in CASES if case.name == sys.argv[1])
     session = dtj.init(seed=1)
-    calls = MethodTimer(Call, "__call__")
+    calls = MethodTimer(CompiledStep, "__call__")
     alternating = AlternatingEpochs(
         {"handwritten": handwritten_loop(case, session.strategy), "keras_fit": keras_fit_loop(case)}, calls
     )

@@ -85,7 +85,7 @@ class Session:
         return self.choice.type == "ParameterServer"
 
     @property
-    def counts_apart(self) -> bool:
+    def defers_metrics(self) -> bool:
         """Whether steps may not write the accumulators of metrics, because replicas share them without a rule."""
         return self.choice.type in {"ParameterServer", "CentralStorage"}
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.trainer
 
 LOSSES = ("scalar_loss", "weighted", "own_loss", "half_loss", "shared_loss", "more_loss", "sums", "outputs")
 CASES = (*LOSSES, "last_example", "padded", "one_part")
-APART = ("scalar_loss", "more_loss", "outputs", "last_example")
+APART = ("scalar_loss", "weighted", "more_loss", "outputs", "last_example")
 """What CentralStorage trains, whose metrics are counted apart; two processes too."""
 
 

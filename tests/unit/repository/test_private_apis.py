@@ -7,8 +7,6 @@ from pathlib import Path
 
 TRAINER = Path(__file__).resolve().parents[3] / "trainer-image" / "dtj_trainer"
 PRIVATE = ("tensorflow.python", "keras.src")
-PENDING = {"training/keras/loss.py"}
-"""Files that import some still: delete a file here when you have moved its imports to `compat/`."""
 
 
 def imported(file: Path) -> set[str]:
@@ -29,4 +27,4 @@ def test_private_modules_are_imported_in_compat_alone():
         for file in TRAINER.rglob("*.py")
         if any(f"{name}.".startswith(f"{private}.") for name in imported(file) for private in PRIVATE)
     }
-    assert {file for file in files if not file.startswith("compat/")} == PENDING
+    assert {file for file in files if not file.startswith("compat/")} == set()

@@ -17,7 +17,7 @@ from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
 from dtj_trainer.training.keras.learning_rate import factor, known
 from dtj_trainer.training.schedule import length
-from dtj_trainer.training.steps.step_runner import GROWTH, LARGEST, TARGET_SECONDS, Pace
+from dtj_trainer.training.steps.step_runner import GROWTH, LARGEST, TARGET_SECONDS, StepsPerExecutionTuner
 
 
 def environment(strategy: str = "", role: str = "worker", index: int = 0, **cluster: int) -> Environment:
@@ -126,7 +126,7 @@ def test_after_a_change_of_the_batch_the_epochs_left_are_those_of_the_examples()
 
 
 def test_calls_grow_until_they_last_the_target_and_shrink_at_once():
-    pace = Pace()
+    pace = StepsPerExecutionTuner()
     pace.learn(0.0)
     assert pace.count == 1
     pace.learn(1e-6)
@@ -141,7 +141,7 @@ def test_calls_grow_until_they_last_the_target_and_shrink_at_once():
 
 
 def test_a_call_never_leaves_a_worker_without_a_step():
-    pace = Pace(4)
+    pace = StepsPerExecutionTuner(4)
     pace.learn(10.0)
     assert pace.count == 4
 

@@ -8,7 +8,7 @@ from dtj_trainer.cluster.environment import CheckpointSettings, Environment
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.errors import PeerLost
 from dtj_trainer.training.steps import parameter_server_health
-from dtj_trainer.training.steps.parameter_server_health import ServerWatch
+from dtj_trainer.training.steps.parameter_server_health import ServerHealth
 
 CONFIG = TfConfig({"chief": ("c:1",), "worker": ("a:1", "b:1"), "ps": ("p:1",)}, Task("chief", 0))
 
@@ -27,7 +27,7 @@ def world(monkeypatch):
 
     monkeypatch.setattr("dtj_trainer.training.steps.parameter_server_health.threading.Thread", thread)
     settings = Environment(tf_config=CONFIG, checkpoint=CheckpointSettings("/somewhere"))
-    world.watch = ServerWatch(SimpleNamespace(environment=settings))  # type: ignore[arg-type]
+    world.watch = ServerHealth(SimpleNamespace(environment=settings))  # type: ignore[arg-type]
     return world
 
 

@@ -2,15 +2,18 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dtj_trainer import initialization
 from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, runs_ops
-from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import Result
-from dtj_trainer.training.keras import learning_rate, precision, trainable
+from dtj_trainer.training.keras import learning_rate
+from dtj_trainer.training.keras.build import build, make_model
+from dtj_trainer.training.keras.checks import check_evaluates
+from dtj_trainer.training.keras.initial_weights import load_initial_weights
+from dtj_trainer.training.keras.trainable import KerasTrainable
 from dtj_trainer.training.run_training import Training, check_arguments, optional_path, run_training, set_seed
 from dtj_trainer.training.schedule import length
 from dtj_trainer.training.validation import Evaluation
@@ -62,10 +65,10 @@ def fit(
             length=EpochLength.of(epochs, steps, steps_per_epoch),
         )
         ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
-        model = _model(model, mixed_precision)
-        trainable.build(model, adapter.element_spec, session)
+        model = make_model(model, mixed_precision)
+        build(model, adapter.element_spec, session)
         if validation is not None:
-            trainable.check_evaluates(model)
+            check_evaluates(model)
         by_steps = steps is not None and epochs is None and steps_per_epoch is None
         learning_rate.scale(
             model.optimizer,
@@ -78,68 +81,22 @@ def fit(
             ),
             warm_up_steps=5 * ends.per_epoch if ends.per_epoch and not by_steps else 500,
         )
-        trainee = trainable.KerasModel(model, session, clip_norm=clip_norm)
+        trainable = KerasTrainable(model, session, clip_norm=clip_norm)
         weights = optional_path(initial_weights)
         return run_training(
             Training(
                 session,
-                trainee,
+                trainable,
                 adapter,
                 ends,
-                validation=Evaluation.of(trainee, session, validation, adapter.batch_size),
+                validation=Evaluation.of(trainable, session, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=model,
                 accumulate=accumulate,
                 seed=seed,
                 began=began,
                 model=model,
-                load_initial_weights=None if weights is None else lambda: _load_weights(model, weights),
+                load_initial_weights=None if weights is None else lambda: load_initial_weights(model, weights),
                 export=optional_path(export),
             )
         )
-
-
-def _model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Any:
-    if mixed_precision not in {None, "float16", "bfloat16"}:
-        raise PreflightFailed(f"mixed_precision {mixed_precision!r} is unknown; use 'float16', 'bfloat16' or None")
-    _refuse_keras_2(model)
-    if hasattr(model, "compute_loss"):
-        if mixed_precision is not None:
-            precision.convert(model, mixed_precision)
-        return model
-    if mixed_precision is not None:
-        precision.make_default(mixed_precision)
-    if not callable(model):
-        raise UserError(f"dtj.fit got {type(model).__name__} as model; give a compiled Keras model or a function")
-    made = model()
-    _refuse_keras_2(made)
-    if not hasattr(made, "compute_loss"):
-        raise UserError(f"the model function returned {type(made).__name__}; it has to return a compiled Keras 3 model")
-    return made
-
-
-def _refuse_keras_2(model: Any) -> None:
-    if any(kind.__module__.partition(".")[0] == "tf_keras" for kind in type(model).__mro__):
-        raise UserError(
-            f"dtj.fit trains models of Keras 3, and {type(model).__name__} is one of tf_keras (Keras 2); build it with "
-            "`import keras`, train it with dtj.train, or run its own fit in a script under dtj-run"
-        )
-
-
-def _load_weights(model: Any, path: str) -> None:
-    """Hot start: Keras weights by file name, else a checkpoint (a prefix or a directory)."""
-    import tensorflow as tf
-
-    try:
-        if path.endswith((".h5", ".keras")):
-            model.load_weights(path)
-            return
-        prefix = tf.train.latest_checkpoint(path) or path
-        parts = tf.train.TrackableView.children(model).items()
-        weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
-        tf.train.Checkpoint(model=weights).read(prefix).expect_partial().assert_existing_objects_matched()
-    except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
-        reason = str(error).strip().splitlines()[0][:200]
-        raise PreflightFailed(
-            f"initial_weights {path} cannot be used ({reason}); give weights or a checkpoint of this model"
-        ) from error

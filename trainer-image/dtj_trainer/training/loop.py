@@ -21,9 +21,8 @@ from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.history import numbers
 from dtj_trainer.training.schedule import Length
-from dtj_trainer.training.steps.compiled_step import Ballot, Called, Caller
-from dtj_trainer.training.steps.step_runner import Pace
-from dtj_trainer.training.steps.trainable import Trainee
+from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
+from dtj_trainer.training.steps.trainable import Trainable
 
 REPORT_SECONDS = 5.0
 """Between two reports of metrics where no epochs end."""
@@ -52,8 +51,8 @@ class Loop:
     """One training from its position to its length."""
 
     session: Session
-    trainee: Trainee
-    call: Caller
+    trainable: Trainable
+    call: StepRunner
     length: Length
     keeper: Keeper
     position: TrainingPosition
@@ -77,7 +76,7 @@ class _Run:
         self.loop = loop
         self.session = loop.session
         self.position = loop.position
-        self.pace = Pace(loop.call.parallel)
+        self.tuner = StepsPerExecutionTuner(loop.call.parallel_steps)
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics = dict(loop.keeper.metrics)
@@ -128,25 +127,25 @@ class _Run:
             loop.hooks.batch_begin(self.position.step)
         self.profiler.before(self.position.step, steps)
         started = time.monotonic()
-        called = loop.call(steps, self._ballot())
+        called = loop.call(steps, self._votes())
         seconds = time.monotonic() - started
         self._moved(steps, seconds, called)
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
-            loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainee.metrics_here()})
-            self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.ballot.finish > 0
+            loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainable.local_metrics()})
+            self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.votes.stop_training > 0
         ends_epoch = self.stopped or loop.length.ends_epoch(self.position.step)
         if ends_epoch:
             self._take_metrics()
             self._end_epoch()
             self._begin_epoch()  # before a save: some callbacks take back here what they did at the epoch's end
-        elif called.ballot.report > 0:
+        elif called.votes.report > 0:
             self._take_metrics()
             self._tell()
         last = self._over()
-        if loop.keeper.due(self.position.step, asked=called.ballot.save > 0) and not last:
+        if loop.keeper.due(self.position.step, asked=called.votes.save > 0) and not last:
             self._save()
-        if called.ballot.stop > 0 and not last:
+        if called.votes.stop > 0 and not last:
             self._leave()
 
     def _over(self) -> bool:
@@ -158,7 +157,7 @@ class _Run:
 
     def _begin_again(self, epoch: int) -> None:
         """Tell callbacks of an epoch that had begun before the save: what they set the learning rate to is in it."""
-        with self.loop.trainee.same_rate():
+        with self.loop.trainable.same_rate():
             self.loop.hooks.epoch_begin(epoch)
 
     def _steps(self) -> int:
@@ -166,22 +165,22 @@ class _Run:
             return 1
         step = self.position.step
         ends = [self.loop.length.next_end(step), self.loop.keeper.next_step(step)]
-        return max(1, min(self.pace.count, *(end - step for end in ends if end is not None)))
+        return max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
 
-    def _ballot(self) -> Ballot:
+    def _votes(self) -> Votes:
         commands = self.session.commands
         chief, hooks = self.session.is_chief, self.loop.hooks
         wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
         silent = self.loop.length.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
-        return Ballot(
+        return Votes(
             seconds_per_step=self.seconds_per_step,
             save=float(wanted),
             stop=float(commands.preempted.is_set()),
             report=float(chief and silent),
-            finish=float(chief and hooks.single_steps and hooks.wants_stop()),
+            stop_training=float(chief and hooks.single_steps and hooks.wants_stop()),
         )
 
-    def _moved(self, steps: int, seconds: float, called: Called) -> None:
+    def _moved(self, steps: int, seconds: float, called: StepResult) -> None:
         """Take note of `steps` more steps."""
         before, self.calls = self.position, self.calls + 1
         data = before.data.after(steps * self.loop.accumulate, called.examples, self.session.workers)
@@ -193,17 +192,17 @@ class _Run:
         else:
             self.seconds_per_step = seconds / steps
         told = self.session.workers > 1
-        self.pace.learn(called.ballot.seconds_per_step / self.session.workers if told else self.seconds_per_step)
+        self.tuner.learn(called.votes.seconds_per_step / self.session.workers if told else self.seconds_per_step)
         self._check_finite(before.step, called)
         for name, value in called.means.items():
             self.sums[name] = self.sums.get(name, 0.0) + value * called.examples
         self.summed += called.examples
         self._report(steps, seconds, called)
 
-    def _report(self, steps: int, seconds: float, called: Called) -> None:
+    def _report(self, steps: int, seconds: float, called: StepResult) -> None:
         step, self.loss = self.position.step, called.means.get("loss")
         epoch = self.loop.length.epoch(step - 1)
-        rate = self._tell(steps, seconds, called.examples, called.wait_seconds)
+        rate = self._tell(steps, seconds, called.examples, called.data_wait_seconds)
         per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
         self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
         self.console.step(step, epoch, self.loss, called.examples)
@@ -211,7 +210,7 @@ class _Run:
     def _tell(self, steps: int = 0, seconds: float = 0.0, examples: int = 0, wait_seconds: float = 0.0) -> float | None:
         """Tell the supervisor how far we are, also where only metrics are new; the learning rate, on the chief."""
         step = self.position.step
-        rate = self.loop.trainee.learning_rate() if self.session.is_chief else None
+        rate = self.loop.trainable.learning_rate() if self.session.is_chief else None
         done = StepsDone(
             step=step,
             steps=steps,
@@ -227,11 +226,11 @@ class _Run:
         self.session.reporter.steps_done(done)
         return rate
 
-    def _check_finite(self, before: int, called: Called) -> None:
+    def _check_finite(self, before: int, called: StepResult) -> None:
         loss = called.means.get("loss")
         if loss is None or math.isfinite(loss):
             return
-        step = self.position.step if called.bad_step is None else before + called.bad_step + 1
+        step = self.position.step if called.nonfinite_step is None else before + called.nonfinite_step + 1
         self.events.write(step, called.means)
         raise not_finite(loss, step)
 
@@ -241,15 +240,15 @@ class _Run:
 
     def _take_metrics(self) -> None:
         """Means since this was last done; every process does it at the same step."""
-        self.found = {**self._means(), **self.loop.trainee.metrics()}
+        self.found = {**self._means(), **self.loop.trainable.metrics()}
         self.metrics = numbers(self.found)
-        self.loop.trainee.reset_metrics()
+        self.loop.trainable.reset_metrics()
         self.sums, self.summed, self.reported = {}, 0, time.monotonic()
 
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
         loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
-        loop.trainee.settle()  # callbacks write too
+        loop.trainable.sync_statistics()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
             self.session.reporter.phase("validate")
@@ -260,13 +259,13 @@ class _Run:
                 self._leave()
             self.found.update(validated)
             metrics.update(numbers(validated))
-            loop.trainee.reset_metrics()
+            loop.trainable.reset_metrics()
         self._tell()
         self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
         self.console.epoch(self.position.step, epoch, metrics)
         if loop.hooks.epoch_end is not None:
             loop.hooks.epoch_end(epoch, self.found)
-            loop.trainee.reset_metrics()  # it may have evaluated something
+            loop.trainable.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.session.coordination.broadcast(asked)) if self.session.workers > 1 else bool(asked)
@@ -277,7 +276,7 @@ class _Run:
     def _save(self) -> None:
         self.session.reporter.phase("save")
         self.session.commands.checkpoint_wanted.clear()
-        self.loop.trainee.settle()
+        self.loop.trainable.sync_statistics()
         self.events.flush()
         position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
         self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)

@@ -19,10 +19,11 @@ from dtj_trainer.training.evaluator import SideCar
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.loop import Loop
 from dtj_trainer.training.schedule import Length
-from dtj_trainer.training.steps.compiled_step import Call, Caller
-from dtj_trainer.training.steps.parameter_server import Closures, coordinator
-from dtj_trainer.training.steps.parameter_server_data import worker_data
-from dtj_trainer.training.steps.trainable import Trainee
+from dtj_trainer.training.steps.compiled_step import CompiledStep
+from dtj_trainer.training.steps.parameter_server import ParameterServerStepRunner, coordinator
+from dtj_trainer.training.steps.parameter_server_data import closure_data
+from dtj_trainer.training.steps.step_runner import StepRunner
+from dtj_trainer.training.steps.trainable import Trainable
 from dtj_trainer.training.validation import Evaluation
 
 
@@ -31,7 +32,7 @@ class Training:
     """What is trained, on what, and how long."""
 
     session: Session
-    trainee: Trainee
+    trainable: Trainable
     data: DataAdapter
     ends: Length
     validation: Evaluation | None
@@ -59,9 +60,9 @@ def run_training(training: Training) -> Result:
         UserError: the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session, trainee, accumulate = training.session, training.trainee, training.accumulate
+    session, trainable, accumulate = training.session, training.trainable, training.accumulate
     job = identity(session, training.data.batch_size, training.seed, accumulate)
-    keeper = Keeper(session, trainee.objects, job)
+    keeper = Keeper(session, trainable.objects, job)
     if session.role == "evaluator":
         return _evaluate_checkpoints(training, keeper)
     steps_by = _step_runner(training)
@@ -71,16 +72,16 @@ def run_training(training: Training) -> Result:
         training.load_initial_weights()
     position = resumed or TrainingPosition()
     ends = _from_position(training, position)
-    trainee.reset_metrics()
+    trainable.reset_metrics()
     callbacks = Callbacks(training.callbacks, training.callback_model, session, ends)
     steps_by.seek(position)
     _check_same_data(session, training.data)
-    loop = Loop(session, trainee, steps_by, ends, keeper, position, accumulate)
+    loop = Loop(session, trainable, steps_by, ends, keeper, position, accumulate)
     loop.hooks = callbacks.hooks(training.validation)
     session.reporter.phase("build", time.monotonic() - training.began - waited)
     callbacks.begin()
     position, metrics = loop.run()
-    trainee.finish()
+    trainable.finish()
     session.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
     _finish(training, keeper, position, ends.epoch(position.step), metrics)
@@ -123,21 +124,21 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def _step_runner(training: Training) -> Caller:
+def _step_runner(training: Training) -> StepRunner:
     """What makes steps from the data, once it was told the position to go on at."""
     session, data, accumulate = training.session, training.data, training.accumulate
     if not session.asynchronous:
-        return Call(session, training.trainee, lambda position: data.dataset(position.data), accumulate)
+        return CompiledStep(session, training.trainable, lambda position: data.dataset(position.data), accumulate)
     made = coordinator(session)
-    return Closures(
+    return ParameterServerStepRunner(
         session,
-        training.trainee,
+        training.trainable,
         made,
-        lambda position: worker_data(data, session, position.data, accumulate, made),
+        lambda position: closure_data(data, session, position.data, accumulate, made),
     )
 
 
-def _wait_for_takeover(steps_by: Caller) -> float:
+def _wait_for_takeover(steps_by: StepRunner) -> float:
     """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
     takeover = process_takeover()
     if takeover.pending:
@@ -186,7 +187,7 @@ def _finish(
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
     session = training.session
     session.reporter.phase("save")
-    training.trainee.settle()
+    training.trainable.sync_statistics()
     keeper.save(position, epoch, metrics)
     keeper.wait()
     if session.is_chief:

@@ -12,7 +12,7 @@ from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.run_training import Training, check_arguments, run_training, set_seed
 from dtj_trainer.training.schedule import length
-from dtj_trainer.training.steps.custom_step import OwnStep, build
+from dtj_trainer.training.steps.custom_step import CustomStep, build
 from dtj_trainer.training.validation import Evaluation
 
 
@@ -79,14 +79,14 @@ def train(
         ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, session)
-        trainee = OwnStep(train_step, held, validation_step, accumulate)
+        trainable = CustomStep(train_step, held, validation_step, accumulate)
         return run_training(
             Training(
                 session,
-                trainee,
+                trainable,
                 adapter,
                 ends,
-                validation=Evaluation.of(trainee, session, validation, adapter.batch_size),
+                validation=Evaluation.of(trainable, session, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=Subject(held),
                 accumulate=accumulate,

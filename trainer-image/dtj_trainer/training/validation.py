@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
-from dtj_trainer.training.steps.step_runner import Pace
-from dtj_trainer.training.steps.trainable import Trainee
+from dtj_trainer.training.steps import packing
+from dtj_trainer.training.steps.step_runner import StepsPerExecutionTuner
+from dtj_trainer.training.steps.trainable import EvaluationOutput, Trainable
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,30 +25,41 @@ class EachBatch:
     """Whether the batches so far are all that this process evaluates."""
 
 
+class _Round(NamedTuple):
+    """What was evaluated so far, and how the last round of it went; summed over processes."""
+
+    output: EvaluationOutput
+    seconds: float
+    batches: int
+    more: bool
+    leaving: bool
+
+
 class Evaluation:
     """The validation of one training; `run` is called by every process at the same step."""
 
-    def __init__(self, trainee: Trainee, session: Session, data: Any, batch_size: BatchSize) -> None:
-        self._trainee = trainee
+    def __init__(self, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> None:
+        self._trainable = trainable
         self._session = session
         self._data = get_validation_adapter(data, session.sharding, batch_size)
-        self._names: tuple[str, ...] = ()
+        self._output: EvaluationOutput
         self._dataset: Any = None
         self._of_batch: Any = None
         self._of_several: Any = None
-        self._sums: Any = None
-        self._pace = Pace()
+        self._sum: Any = None
+        self._tuner = StepsPerExecutionTuner()
         self.found: Mapping[str, Any] = {}
         """Of the last run, also where it was left before its end; names without `val_`."""
 
     @classmethod
-    def of(cls, trainee: Trainee, session: Session, data: Any, batch_size: BatchSize) -> "Evaluation | None":
-        """The validation of a training; None without data."""
-        return None if data is None else cls(trainee, session, data, batch_size)
+    def of(cls, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> "Evaluation | None":
+        """Return the validation of a training; None without data."""
+        return None if data is None else cls(trainable, session, data, batch_size)
 
     def run(self, each: EachBatch | None = None) -> Mapping[str, Any] | None:
-        """Means and metrics over the whole validation data, names with `val_` before them; None in every process, after
-        the same number of batches, where one was asked to leave meanwhile.
+        """Return means and metrics over the whole validation data, names with `val_` before them.
+
+        None in every process, after the same number of batches, where one was asked to leave meanwhile.
 
         Processes agree after about as many batches as a call of training steps lasts. Without `each` these are
         evaluated in one call, where the strategy allows that.
@@ -54,131 +67,127 @@ class Evaluation:
         Raises:
             PreflightFailed: there was no example, in every process.
         """
-        import numpy as np
-
         if self._dataset is None:
             self._dataset = self._data.evaluation_dataset()
             self._compile()
-        self._trainee.reset_metrics()
+        self._trainable.reset_metrics()
         together = each is None and self._of_several is not None
-        rows = self._by_several() if together else self._one_by_one(each)
+        rounds = self._by_several() if together else self._one_by_one(each)
         while True:
             began = time.monotonic()
-            row, made, left = next(rows)
-            seconds, asked = time.monotonic() - began, self._session.commands.preempted.is_set()
-            *total, seconds, made, more, leaving = self._over_processes(np.append(row, [seconds, made, left, asked]))
-            self._pace.learn(seconds / max(1, made))
-            if not more and not total[-1]:
+            vector, batches, more = next(rounds)
+            seconds, leaving = time.monotonic() - began, self._session.commands.preempted.is_set()
+            total = self._over_processes(_Round(vector, seconds, batches, more, leaving))
+            self._tuner.learn(float(total.seconds) / max(1.0, float(total.batches)))
+            if not total.more and not total.output.examples:
                 raise PreflightFailed(EMPTY_VALIDATION)
-            if not more or leaving:
-                self.found = {**self._means(total), **self._trainee.metrics()}
-                return None if more else {f"val_{name}": value for name, value in self.found.items()}
-
-    def _means(self, row: Any) -> dict[str, float]:
-        *sums, count = map(float, row)
-        return {name: total / max(1.0, count) for name, total in zip(self._names, sums, strict=True)}
+            if not total.more or total.leaving:
+                self.found = {**_means(total.output), **self._trainable.metrics()}
+                return None if total.more else {f"val_{name}": value for name, value in self.found.items()}
 
     def _by_several(self) -> Iterator[tuple[Any, int, bool]]:
-        """Call by call the sums so far, the batches of that call, and whether there are more here; without end."""
+        """Yield call by call the packed sums so far, the batches of that call, and whether more come; without end."""
         import tensorflow as tf
 
         iterator = iter(self._dataset)
-        batch, row = iterator.get_next_as_optional(), tf.zeros([self._width(iterator.element_spec)], tf.float64)
+        batch, vector = iterator.get_next_as_optional(), tf.zeros([self._size(iterator.element_spec)], tf.float64)
         while True:
-            made, batch, row = self._of_several(iterator, batch, row, tf.constant(self._pace.count))
-            yield row.numpy(), int(made), bool(batch.has_value())
+            made, batch, vector = self._of_several(iterator, batch, vector, tf.constant(self._tuner.count))
+            yield vector, int(made), bool(batch.has_value())
 
     def _one_by_one(self, each: EachBatch | None) -> Iterator[tuple[Any, int, bool]]:
-        """The same, with a call for each batch."""
+        """Yield the same, with a call for each batch."""
         import numpy as np
 
-        row, made = np.zeros(self._width(self._dataset.element_spec)), 0
+        vector, made = np.zeros(self._size(self._dataset.element_spec)), 0
         for number, batch in enumerate(self._dataset):
-            if made == self._pace.count:
-                yield row, made, True
+            if made == self._tuner.count:
+                yield vector, made, True
                 made = 0
             if each is not None:
                 each.begin(number)
-            new, accumulated = self._of_batch(batch)
-            row, made = row + new.numpy(), made + 1
-            if accumulated:
-                self._trainee.collect([value.numpy() for value in accumulated])
+            new = self._of_batch(batch).numpy()
+            vector, made = vector + new, made + 1
+            if updates := packing.unpack(new, self._output).metric_updates:
+                self._trainable.add_metric_updates(updates)
             if each is not None:
-                each.end(number, {**self._means(row), **self._trainee.metrics_here()})
+                means = _means(packing.unpack(vector, self._output))
+                each.end(number, {**means, **self._trainable.local_metrics()})
                 if each.enough():
                     break
         while True:
-            yield row, made, False
+            yield vector, made, False
             made = 0
 
-    def _width(self, spec: Any) -> int:
-        """How many sums there are, and their names, from a trace for batches of this structure."""
-        row, *_ = self._of_batch.get_concrete_function(spec).outputs
-        return int(row.shape[0])
+    def _size(self, spec: Structure) -> int:
+        """Return the size of what a batch of this structure gives, packed, from a trace."""
+        self._of_batch.get_concrete_function(spec)
+        return packing.size(self._output)
 
-    def _over_processes(self, row: Any) -> Any:
-        return row if self._sums is None else self._sums(row).numpy()
+    def _over_processes(self, own: _Round) -> _Round:
+        """Return the sums over processes; `own` has its output packed."""
+        import tensorflow as tf
+
+        vector = packing.pack(own)
+        scalar = tf.TensorSpec([], tf.float64)
+        like: Any = _Round(self._output, *[scalar] * 4)
+        summed: _Round = packing.unpack((vector if self._sum is None else self._sum(vector)).numpy(), like)
+        return summed
 
     def _compile(self) -> None:
         import tensorflow as tf
 
+        session, strategy = self._session, self._session.strategy
         compiled = tf.function(autograph=False, reduce_retracing=True)
-        if self._session.workers > 1:
-            self._sums = compiled(self._summed)
-        if self._session.counts_apart:
-            self._of_batch = compiled(self._apart)
+        if session.workers > 1:
+            local = session.local_replicas
+            self._sum = compiled(lambda vector: packing.sum_over_processes(strategy, vector, local_replicas=local))
+        if session.defers_metrics:
+            self._of_batch = compiled(self._on_one_device)
             return
-        self._of_batch = compiled(lambda batch: (self._dealt(batch), []))
+        self._of_batch = compiled(self._on_replicas)
         self._of_several = compiled(self._several)
 
-    def _apart(self, batch: Any) -> Any:
-        """On one device of this process; the workers of ParameterServer rest meanwhile."""
-        sums, count, accumulated = self._trainee.evaluate_apart(batch)
-        self._names = tuple(sums)
-        return _row(sums, count), accumulated
+    def _packed(self, batch: Structure) -> Tensor:
+        output = self._trainable.test_step(batch)
+        self._output = packing.specs(output)
+        return packing.pack(output)
 
-    def _dealt(self, batch: Any) -> Any:
-        """Each of this process's replicas evaluates its part of the batch."""
+    def _on_one_device(self, batch: Structure) -> Tensor:
+        """Evaluate a batch on one device of this process; the workers of ParameterServer rest meanwhile."""
+        with self._trainable.tracing():
+            return self._packed(batch)
+
+    def _on_replicas(self, batch: Structure) -> Tensor:
+        """Evaluate a batch; each of this process's replicas has its part of it."""
         import tensorflow as tf
 
         session, strategy = self._session, self._session.strategy
 
-        def one(batch: Any) -> Any:
+        def one(batch: Structure) -> Tensor:
             replica = tf.distribute.get_replica_context()
             if session.local_replicas > 1:
                 number = replica.replica_id_in_sync_group % session.local_replicas
                 batch = tf.nest.map_structure(lambda tensor: tensor[number :: session.local_replicas], batch)
-            sums, count = self._trainee.evaluate(batch)
-            self._names = tuple(sums)
-            return _row(sums, count)
+            return self._packed(batch)
 
-        return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
+        with self._trainable.tracing():
+            return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
 
-    def _several(self, iterator: Any, batch: Any, row: Any, most: Any) -> Any:
-        """From `batch` on at most so many: how many there were, the one after them, and `row` with theirs added."""
+    def _several(self, iterator: Any, batch: Any, vector: Tensor, most: Tensor) -> Any:
+        """Evaluate from `batch` on at most so many batches.
+
+        Returns how many there were, the one after them, and `vector` with theirs added.
+        """
         import tensorflow as tf
 
-        def body(number: Any, batch: Any, row: Any) -> Any:
-            new = self._dealt(batch.get_value())
-            return number + 1, iterator.get_next_as_optional(), row + new
+        def body(number: Tensor, batch: Any, vector: Tensor) -> Any:
+            new = self._on_replicas(batch.get_value())
+            return number + 1, iterator.get_next_as_optional(), vector + new
 
-        start = (tf.constant(0), batch, row)
+        start = (tf.constant(0), batch, vector)
         return tf.while_loop(lambda number, batch, _: (number < most) & batch.has_value(), body, start)
 
-    def _summed(self, row: Any) -> Any:
-        import tensorflow as tf
 
-        session, strategy = self._session, self._session.strategy
-
-        def share(part: Any) -> Any:
-            replica = tf.distribute.get_replica_context()
-            return replica.all_reduce(tf.distribute.ReduceOp.SUM, part / session.local_replicas)
-
-        return strategy.experimental_local_results(strategy.run(share, args=(row,)))[0]
-
-
-def _row(sums: Mapping[str, Any], count: Any) -> Any:
-    """Every sum, then the number of examples, as float64."""
-    import tensorflow as tf
-
-    return tf.stack([tf.cast(value, tf.float64) for value in (*sums.values(), count)])
+def _means(output: EvaluationOutput) -> dict[str, float]:
+    return {name: float(total) / max(1.0, float(output.examples)) for name, total in output.sums.items()}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
+from dtj_trainer.compat.types import Optimizer, Tensor
 from dtj_trainer.errors import PreflightFailed
 
 
@@ -43,7 +44,7 @@ def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, ba
     return total / base
 
 
-def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
+def scale(optimizer: Optimizer, by: float, *, warm_up_steps: int) -> None:
     """Let `optimizer` warm up from its own rate to `by` times that; the first step takes its share already."""
     if by == 1.0:
         return
@@ -54,18 +55,18 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
     given = compat.learning_rate_object(optimizer)
     held = getattr(given, "unscaled", given)
 
-    def times(step: Any) -> Any:
+    def times(step: Tensor) -> Tensor:
         share = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1.0) / float(warm_up_steps))
         return 1.0 + (by - 1.0) * share
 
-    def own() -> Any:
+    def own() -> Tensor:
         now = held() if callable(held) else held
         return tf.convert_to_tensor(getattr(now, "value", now))  # Keras' own conversion keeps a variable of replicas
 
     class Schedule(keras.optimizers.schedules.LearningRateSchedule):
         unscaled = held
 
-        def __call__(self, step: Any) -> Any:
+        def __call__(self, step: Tensor) -> Tensor:
             return held(step) * times(step)
 
         def get_config(self) -> dict[str, Any]:
@@ -76,18 +77,18 @@ def scale(optimizer: Any, by: float, *, warm_up_steps: int) -> None:
 
         unscaled = held
 
-        def __call__(self) -> Any:
+        def __call__(self) -> Tensor:
             return own() * times(optimizer.iterations)
 
-        def assign(self, value: Any) -> None:
+        def assign(self, value: Tensor) -> None:
             held.assign(value / times(optimizer.iterations))
 
     scheduled = isinstance(held, keras.optimizers.schedules.LearningRateSchedule)
     compat.set_learning_rate_object(optimizer, Schedule() if scheduled else Rate(own()))
 
 
-def rate_of(optimizer: Any) -> float | None:
-    """The learning rate of the next update; None for what is no optimizer."""
+def rate_of(optimizer: Optimizer | None) -> float | None:
+    """Return the learning rate of the next update; None for what is no optimizer."""
     rate = getattr(optimizer, "learning_rate", None)
     if rate is None:
         return None
@@ -95,7 +96,7 @@ def rate_of(optimizer: Any) -> float | None:
 
 
 @contextmanager
-def same_rate(optimizer: Any) -> Iterator[None]:
+def same_rate(optimizer: Optimizer | None) -> Iterator[None]:
     """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = compat.learning_rate_object(optimizer)

@@ -1,60 +1,35 @@
-"""Losses as on one replica.
+"""The loss of one replica, as in one process.
 
 Keras gives a loss its share, 1 / replicas, where it reduces it itself, and lets through what is one number already: the
 result of a loss function, or of a model's own `compute_loss`. With N replicas such a loss would train with N times the
-gradient. So each replica computes its loss as if it were alone, and the caller takes the share of the whole, once.
+gradient. So each replica computes its loss as if there were no other, and the caller takes the share of the whole.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
 
-
-class _Here(threading.local):
-    """TensorFlow traces each replica in a thread of its own."""
-
-    replicas: int | None = None
-    """In a loss that is computed as on one replica: how many there are."""
-
-
-_here = _Here()
+from dtj_trainer.compat.keras import sums_times
+from dtj_trainer.compat.types import Strategy
 
 
 @contextmanager
-def alone(strategy: Any) -> Iterator[None]:
-    """Inside, this thread sees one replica, and losses that are sums count as much as means of all replicas do."""
+def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
+    """Let a replica see itself alone inside, and losses that are sums count as much as means of all replicas do.
+
+    A sum over the examples of all replicas is the sum of theirs, and its share is taken like that of a mean.
+    A variable that each replica has its own part of (ON_READ) may not be written inside: to TensorFlow this is the
+    default strategy, and every part would be written.
+    """
+    import tensorflow as tf
+
     replicas = strategy.num_replicas_in_sync
     if replicas == 1:
         yield
         return
-    kind: Any = type(strategy)
-    _install(kind)
-    _here.replicas = replicas
-    try:
+    here = tf.distribute.get_replica_context()
+    number = 0 if here is None else tf.get_static_value(here.replica_id_in_sync_group)
+    number = here.replica_id_in_sync_group if number is None else int(number) % local_replicas
+    with tf.Graph().as_default():  # no strategy is set in a new graph
+        default = tf.distribute.get_strategy()
+    with sums_times(replicas), tf.distribute.ReplicaContext(default, number):
         yield
-    finally:
-        _here.replicas = None
-
-
-@cache
-def _install(kind: Any) -> None:
-    counted = kind.num_replicas_in_sync
-    kind.num_replicas_in_sync = property(lambda self: 1 if _here.replicas else counted.fget(self))
-    _let_sums_be_sums()
-
-
-@cache
-def _let_sums_be_sums() -> None:
-    """A sum over the examples of all replicas is the sum of theirs, and its share is taken like that of a mean."""
-    from keras.src.losses import loss as losses
-
-    reduce_values = losses.reduce_values
-
-    def reduced(values: Any, sample_weight: Any = None, reduction: str | None = "sum_over_batch_size") -> Any:
-        found = reduce_values(values, sample_weight, reduction)
-        is_sum = reduction == "sum" or len(found.shape) > 0
-        return found * _here.replicas if _here.replicas and is_sum else found
-
-    losses.reduce_values = reduced

@@ -1,13 +1,15 @@
-"""A step of the user's own in the loop, over a tf.Module or a dict of trackables."""
+"""The Trainable of `dtj.train`: a step that the user wrote, over a tf.Module or a dict of trackables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, Tensor
 from dtj_trainer.errors import UserError
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
-from dtj_trainer.training.keras.trainable import counters
+from dtj_trainer.training.keras.statistics import counters
+from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 
 UNBUILT = (
     "a Keras model in `state` makes its variables in the first step, when a checkpoint is restored already; "
@@ -15,8 +17,8 @@ UNBUILT = (
 )
 
 
-class OwnStep:
-    """A Trainee around `step(state, batch) -> {"loss": scalar, …}`; gradients are the step's own affair."""
+class CustomStep:
+    """A Trainable around `step(state, batch) -> {"loss": scalar, …}`; the step reduces its gradients itself."""
 
     def __init__(
         self,
@@ -36,7 +38,7 @@ class OwnStep:
     def tracing(self) -> Iterator[None]:
         yield
 
-    def names(self, strategy: Any, read: Callable[[], Any]) -> tuple[str, ...]:
+    def output_spec(self, strategy: Strategy, read: Callable[[], Structure]) -> StepOutput:
         """Trace the step once, beside the loop, to learn what it returns."""
         import tensorflow as tf
 
@@ -45,7 +47,8 @@ class OwnStep:
         @tf.function(autograph=False)
         def once() -> None:
             batches, _ = read()
-            found.extend(strategy.run(self.step, args=(batches,)))
+            output: StepOutput = strategy.run(self.train_step, args=(batches,))
+            found.extend(output.scalars)
 
         layers = _layers(self.objects)
         before = sum(len(layer.weights) for layer in layers)
@@ -54,30 +57,22 @@ class OwnStep:
         finally:  # of several replicas the trace itself fails
             if sum(len(layer.weights) for layer in layers) > before:
                 raise UserError(UNBUILT)
-        return tuple(found)
+        return StepOutput({name: tf.TensorSpec([], tf.float64) for name in found})
 
-    def step(self, batches: Any) -> Mapping[str, Any]:
-        return _scalars(self._step(self._state, batches[0] if self._accumulate == 1 else batches), "train step")
+    def train_step(self, batches: Structure) -> StepOutput:
+        returned = self._step(self._state, batches[0] if self._accumulate == 1 else batches)
+        return StepOutput(_scalars(returned, "train step"))
 
-    def evaluate(self, batch: Any) -> tuple[Mapping[str, Any], Any]:
+    def test_step(self, batch: Structure) -> EvaluationOutput:
         import tensorflow as tf
 
         assert self._validation_step is not None
         count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float64)
         means = _scalars(self._validation_step(self._state, batch), "validation step")
-        return {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}, count
+        sums = {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}
+        return EvaluationOutput(sums, count)
 
-    def evaluate_apart(self, batch: Any) -> tuple[Mapping[str, Any], Any, list[Any]]:
-        sums, count = self.evaluate(batch)
-        return sums, count, []
-
-    def step_apart(self, batches: Any) -> tuple[Mapping[str, Any], list[Any]]:
-        return self.step(batches), []
-
-    def accumulators(self) -> list[tuple[int, ...]]:
-        return []
-
-    def collect(self, _accumulated: Sequence[Any], /) -> None:
+    def add_metric_updates(self, _updates: Sequence[Array], /) -> None:
         return
 
     def count_updates(self, updates: int) -> None:
@@ -85,19 +80,19 @@ class OwnStep:
         if optimizer is not None and hasattr(optimizer, "iterations"):
             optimizer.iterations.assign(updates)
 
-    def metrics(self) -> dict[str, Any]:
+    def metrics(self) -> MetricValues:
         return {}
 
-    def metrics_here(self) -> dict[str, Any]:
+    def local_metrics(self) -> MetricValues:
         return {}
 
     def finish(self) -> None:
-        """Nothing: the state is the user's own."""
+        """Do nothing: the state is the user's own."""
 
     def reset_metrics(self) -> None:
         return
 
-    def settle(self) -> None:
+    def sync_statistics(self) -> None:
         return
 
     def learning_rate(self) -> float | None:
@@ -137,12 +132,12 @@ def _layers(objects: Mapping[str, Any]) -> list[Any]:
 
 
 def _seeds(objects: Mapping[str, Any]) -> list[Any]:
-    """The states of Keras' seed generators in all layers, each once."""
+    """Return the states of Keras' seed generators in all layers, each once."""
     return list({id(counter): counter for layer in _layers(objects) for counter in counters(layer)}.values())
 
 
-def _scalars(returned: Any, what: str) -> Mapping[str, Any]:
-    """As tensors of this replica: a number that is none would be taken for one of all replicas."""
+def _scalars(returned: Any, what: str) -> Mapping[str, Tensor]:
+    """Return what a step returned, as tensors of this replica: a number would be taken for one of all replicas."""
     import tensorflow as tf
 
     returned = {} if returned is None else returned

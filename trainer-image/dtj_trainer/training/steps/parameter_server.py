@@ -7,75 +7,88 @@ overtake one another between the read and the write (measured: 315 of 400 update
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.compat.types import Array, Coordinator, Structure, Tensor
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.data_end import data_end
-from dtj_trainer.training.steps.compiled_step import Ballot, Called
-from dtj_trainer.training.steps.parameter_server_data import FromChief, OnWorkers
-from dtj_trainer.training.steps.parameter_server_health import ServerWatch
-from dtj_trainer.training.steps.trainable import Trainee
+from dtj_trainer.training.steps import packing
+from dtj_trainer.training.steps.parameter_server_data import ChiefData, WorkerData
+from dtj_trainer.training.steps.parameter_server_health import ServerHealth
+from dtj_trainer.training.steps.step_runner import StepResult, Votes
+from dtj_trainer.training.steps.trainable import StepOutput, Trainable
 
 POLL_SECONDS = 0.0005
 
 
-class Closures:
+class _Returned(NamedTuple):
+    """What a closure returns."""
+
+    output: StepOutput
+    examples: Tensor
+    data_wait_seconds: Tensor
+    worker: Tensor
+    """The index of the worker that ran it."""
+
+
+class ParameterServerStepRunner:
     """`n` steps at once, spread over the workers, with what `data` gives for a position."""
 
     def __init__(
         self,
         session: Session,
-        trainee: Trainee,
-        coordinator: Any,
-        data: Callable[[TrainingPosition], OnWorkers | FromChief],
+        trainable: Trainable,
+        coordinator: Coordinator,
+        data: Callable[[TrainingPosition], WorkerData | ChiefData],
     ) -> None:
         self._session = session
-        self._trainee = trainee
+        self._trainable = trainable
         self._coordinator = coordinator
         self._data_from = data
         self._step = 0
-        self._names: tuple[str, ...] = ()
-        self._shapes: list[Any] = []
-        self.parallel = session.environment.members("worker")
+        self._returned: _Returned
+        self.parallel_steps = session.environment.members("worker")
 
     def prepare(self) -> None:
         """Nothing: a coordinator has no standby."""
 
     def seek(self, position: TrainingPosition) -> None:
+        """Read from here on, and compile."""
         self._step = position.step
         self._data = self._data_from(position)
         self._function = self._compile()
-        self._watch = ServerWatch(self._session)
+        self._health = ServerHealth(self._session)
 
-    def __call__(self, steps: int, ballot: Ballot) -> Called:
+    def __call__(self, steps: int, votes: Votes) -> StepResult:
+        """Make so many steps."""
         import numpy as np
 
         started = time.monotonic()
         with data_end():
-            rows, waited = self._rows(started, steps)
+            vectors, waited = self._vectors(started, steps)
         self._step += steps
-        self._trainee.count_updates(self._step)
-        names = len(self._names)
-        table: Any = np.stack(rows)
-        scalars, rest, accumulated = table[:, :names], table[:, names : names + 3], table[:, names + 3 :]
-        self._watch.used({int(worker) for worker in rest[:, 2]}, steps, time.monotonic() - started)
-        self._collect(accumulated.sum(0))
-        losses = scalars[:, self._names.index("loss")] if "loss" in self._names else scalars[:, :0]
-        bad = np.flatnonzero(~np.isfinite(losses))
-        return Called(
-            means=dict(zip(self._names, map(float, np.average(scalars, 0, weights=rest[:, 0])), strict=True)),
-            examples=round(float(rest[:, 0].sum())),
-            wait_seconds=waited + float(rest[:, 1].sum()) / self.parallel,
-            bad_step=int(bad[0]) if len(bad) else None,
-            ballot=ballot,
+        self._trainable.count_updates(self._step)
+        each = [packing.unpack(vector, self._returned) for vector in vectors]
+        self._health.used({int(one.worker) for one in each}, steps, time.monotonic() - started)
+        updates = packing.unpack(np.sum(vectors, 0), self._returned).output.metric_updates
+        self._trainable.add_metric_updates(updates)
+        examples = np.array([one.examples for one in each])
+        scalars = {name: np.array([one.output.scalars[name] for one in each]) for name in each[0].output.scalars}
+        nonfinite = np.flatnonzero(~np.isfinite(scalars["loss"])) if "loss" in scalars else np.array([], int)
+        return StepResult(
+            means={name: float(np.average(values, weights=examples)) for name, values in scalars.items()},
+            examples=round(float(examples.sum())),
+            data_wait_seconds=waited + float(sum(one.data_wait_seconds for one in each)) / self.parallel_steps,
+            nonfinite_step=int(nonfinite[0]) if len(nonfinite) else None,
+            votes=votes,
         )
 
-    def _rows(self, started: float, steps: int) -> tuple[list[Any], float]:
-        """What each closure returned, and the seconds that this process waited for data."""
+    def _vectors(self, started: float, steps: int) -> tuple[list[Array], float]:
+        """Return what each closure returned, packed, and the seconds that this process waited for data."""
         import numpy as np
 
-        waited, rows = 0.0, []
+        waited, vectors = 0.0, []
         for wave in range(0, steps, self._data.wave or steps):
             made = []
             for _ in range(min(steps - wave, self._data.wave or steps)):
@@ -83,8 +96,8 @@ class Closures:
                 waited += seconds
                 made.append(self._coordinator.schedule(self._function, args=(argument,)))
             self._await(started, steps)
-            rows += [np.asarray(value.fetch(), np.float64) for value in made]
-        return rows, waited
+            vectors += [np.asarray(value.fetch(), np.float64) for value in made]
+        return vectors, waited
 
     def _await(self, started: float, steps: int) -> None:
         """Return when every closure has come back; what one of them raised is raised here.
@@ -94,48 +107,35 @@ class Closures:
         """
         while not self._coordinator.done():
             time.sleep(POLL_SECONDS)
-            self._watch.waiting(time.monotonic() - started, steps)
+            self._health.waiting(time.monotonic() - started, steps)
 
-    def _collect(self, flat: Any) -> None:
-        """Hand the sums of the metrics' accumulators to the trainee, each in its own shape."""
-        import numpy as np
-
-        values, at = [], 0
-        for shape in self._shapes:
-            size = int(np.prod(shape, dtype=int))
-            values.append(flat[at : at + size].reshape(shape))
-            at += size
-        self._trainee.collect(values)
-
-    def _compile(self) -> Any:
+    def _compile(self) -> Callable[[Structure], Tensor]:
         import tensorflow as tf
 
-        strategy, trainee = self._session.strategy, self._trainee
-
-        def flat(value: Any) -> Any:
-            return tf.reshape(tf.cast(value, tf.float64), [-1])
+        strategy, trainable = self._session.strategy, self._trainable
 
         @tf.function(autograph=False)
-        def closure(given: Any) -> Any:
+        def closure(given: Structure) -> Tensor:
             before = tf.timestamp()
             with tf.control_dependencies([before]):
                 batches = self._data.read(given)
             with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
                 wait = tf.timestamp() - before
             examples = tf.add_n([tf.shape(tf.nest.flatten(batch)[0])[0] for batch in batches])
-            with trainee.tracing():
-                scalars, accumulated = strategy.run(trainee.step_apart, args=(batches,))
-            self._names = tuple(scalars)
-            self._shapes = [tuple(value.shape) for value in accumulated]
+            with trainable.tracing():
+                output = strategy.run(trainable.train_step, args=(batches,))
             worker = tf.distribute.coordinator.experimental_get_current_worker_index()
-            parts = [*scalars.values(), examples, wait, worker, *accumulated]
-            return tf.concat([flat(part) for part in parts], 0)
+            returned = _Returned(output, examples, wait, worker)
+            self._returned = packing.specs(returned)
+            return packing.pack(returned)
 
-        return closure
+        compiled: Callable[[Structure], Tensor] = closure
+        return compiled
 
 
-def coordinator(session: Session) -> Any:
-    """TensorFlow's coordinator; a strategy has one."""
+def coordinator(session: Session) -> Coordinator:
+    """Return TensorFlow's coordinator; a strategy has one."""
     import tensorflow as tf
 
-    return tf.distribute.coordinator.ClusterCoordinator(session.strategy)
+    made: Coordinator = tf.distribute.coordinator.ClusterCoordinator(session.strategy)
+    return made

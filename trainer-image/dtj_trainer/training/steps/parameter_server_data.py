@@ -6,72 +6,73 @@ travels with its closure: each example goes to one worker, and a resume goes on 
 """
 
 import time
-from typing import Any
+from collections.abc import Iterator
 
+from dtj_trainer.compat.types import Coordinator, Dataset, Structure
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.initialization import Session
-from dtj_trainer.training.steps.step_iterator import step_iterator
+from dtj_trainer.training.steps.step_iterator import iterate
 
 WAVE_BATCHES = 8
 """Batches a worker that wait in this process at a time."""
 
 
-class OnWorkers:
-    """Each worker has an iterator of its own, which starts over when the worker was lost."""
+class WorkerData:
+    """Each worker has its iterator, which starts over when the worker was lost."""
 
     wave: int | None = None
     """Closures to schedule at a time; None: all of a call."""
 
-    def __init__(self, iterator: Any, batches: int) -> None:
+    def __init__(self, iterator: Iterator[Structure], batches: int) -> None:
         self._iterator = iterator
         self._batches = batches
 
-    def argument(self) -> tuple[Any, float]:
-        """What a closure is given, and the seconds it took to have it."""
+    def argument(self) -> tuple[Structure, float]:
+        """Return what a closure is given, and the seconds it took to have it."""
         return self._iterator, 0.0
 
-    def read(self, iterator: Any) -> Any:
-        """The batches of a closure; traced."""
+    def read(self, iterator: Iterator[Structure]) -> Structure:
+        """Return the batches of a closure; traced."""
         return tuple(next(iterator) for _ in range(self._batches))
 
 
-class FromChief:
-    """This process reads; each closure brings its batches along."""
+class ChiefData:
+    """This process, the chief, reads; each closure brings its batches along."""
 
-    def __init__(self, iterator: Any, batches: int, workers: int) -> None:
+    def __init__(self, iterator: Iterator[Structure], batches: int, workers: int) -> None:
         self._iterator = iterator
         self._batches = batches
         self.wave: int | None = WAVE_BATCHES * workers
 
-    def argument(self) -> tuple[Any, float]:
+    def argument(self) -> tuple[Structure, float]:
         started = time.monotonic()
         batches = [next(self._iterator) for _ in range(self._batches)]  # no generator: it may raise StopIteration
         return tuple(batches), time.monotonic() - started
 
-    def read(self, batches: Any) -> Any:
+    def read(self, batches: Structure) -> Structure:
         return batches
 
 
-def worker_data(
-    data: DataAdapter, session: Session, position: DataPosition, accumulate: int, coordinator: Any
-) -> OnWorkers | FromChief:
-    """Batches for closures, `accumulate` for each, from `position` on. Every batch has the global batch's size."""
+def closure_data(
+    data: DataAdapter, session: Session, position: DataPosition, accumulate: int, coordinator: Coordinator
+) -> WorkerData | ChiefData:
+    """Return batches for closures, `accumulate` each, from `position` on. Every batch has the global batch's size."""
     import tensorflow as tf
 
     workers = session.environment.members("worker")
     if data.reads_in_python:
         with tf.device("/job:chief/task:0/device:CPU:0"):
             dataset = data.dataset(position)
-            iterator = step_iterator(dataset, session.strategy, session.local_replicas)
-        return FromChief(iterator, accumulate, workers)
+            iterator = iterate(dataset, session.strategy, session.local_replicas)
+        return ChiefData(iterator, accumulate, workers)
 
-    def own() -> Any:
-        """Traced once for all workers; each reads from the part of its own number alone."""
+    def own() -> Dataset:
+        """Return the dataset of every worker, traced once: each reads only the part of its number."""
         number = tf.distribute.coordinator.experimental_get_current_worker_index()
         parts = [data.server_dataset(workers, index, position) for index in range(workers)]
         if workers == 1:
             return parts[0]
         return tf.data.Dataset.choose_from_datasets(parts, tf.data.Dataset.from_tensors(number).repeat())
 
-    return OnWorkers(iter(coordinator.create_per_worker_dataset(own)), accumulate)
+    return WorkerData(iter(coordinator.create_per_worker_dataset(own)), accumulate)

@@ -1,4 +1,4 @@
-"""Whether the servers of a ParameterServer job are alive: TensorFlow itself waits for a frozen one for ever."""
+"""Finds out whether the servers of a ParameterServer job are alive: TensorFlow waits for a frozen one without end."""
 
 import statistics
 import threading
@@ -18,8 +18,8 @@ PROBE_SECONDS = 5.0
 WINDOW = 101
 
 
-class ServerWatch:
-    """Told of every call's progress by the loop, it ends the process by PeerLost when nothing can come any more."""
+class ServerHealth:
+    """The health of workers and ps; told of every call's progress, raises PeerLost when nothing can come any more."""
 
     def __init__(self, session: Session) -> None:
         self._config = session.environment.tf_config
@@ -34,7 +34,7 @@ class ServerWatch:
         self._calls = 0
 
     def used(self, workers: set[int], steps: int, seconds: float) -> None:
-        """A call of `steps` closures came back, made by `workers`, after `seconds`."""
+        """Take note that a call of `steps` closures came back, made by `workers`, after `seconds`."""
         self._calls += 1
         if self._calls > 1:
             self._durations.append(seconds / steps)
@@ -46,7 +46,7 @@ class ServerWatch:
         self._check_unused(now)
 
     def waiting(self, seconds: float, steps: int) -> None:
-        """A call of `steps` closures has not come back after `seconds`.
+        """Take note that a call of `steps` closures has not come back after `seconds`.
 
         Raises:
             PeerLost: longer than any call should take; names who does not answer.
@@ -68,10 +68,10 @@ class ServerWatch:
         return step * steps + (STALL_FACTOR * step + STALL_SECONDS if self._limit is None else self._limit)
 
     def _check_unused(self, now: float) -> None:
-        """A worker that answers again and yet gets no closure was replaced at a new address: start over to take it in.
+        """Start over to take in a worker that was replaced at a new address: it answers again and gets no closure.
 
         Raises:
-            PeerLost: so that this process is forked anew, from its checkpoint.
+            PeerLost: so that this process is forked again, from its checkpoint.
         """
         idle = [worker for worker, at in enumerate(self._used_at) if now - at > UNUSED_SECONDS]
         for worker in list(self._answering_since):

@@ -1,13 +1,57 @@
-"""What a compiled step reads its batches from."""
+"""What a compiled step reads: the batches of this process, one after the other."""
 
 from typing import Any
 
+from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
 from dtj_trainer.data.adapters.batch_split import split_for_replicas
+from dtj_trainer.initialization import Session
 
 
-def step_iterator(dataset: Any, strategy: Any, local_replicas: int) -> Any:
-    """An iterator over this process's batches, one element a replica: a plain one for one replica on the CPU,
-    TensorFlow's distributed one for several, or on GPUs.
+class StepIterator:
+    """An iterator that a traced function reads `batches` an update from."""
+
+    def __init__(self, session: Session, batches: int) -> None:
+        self._session = session
+        self._batches = batches
+        self._iterator: Any = None
+
+    @property
+    def can_seek(self) -> bool:
+        """Return whether what was traced with it can go on with another dataset."""
+        return compat.can_seek(self._iterator)
+
+    def seek(self, dataset: Dataset) -> bool:
+        """Read this dataset from its beginning. False: what was traced has to be traced again."""
+        if self._iterator is not None and self.can_seek:
+            compat.restart_iterator(self._iterator, dataset)
+            return True
+        self._iterator = iterate(dataset, self._session.strategy, self._session.local_replicas)
+        return False
+
+    def read(self) -> tuple[Structure, Tensor]:
+        """Return one update's batches, and the seconds they took to come; traced.
+
+        The seconds are 0 under op determinism, which has no clock.
+        """
+        import tensorflow as tf
+
+        if self._session.deterministic:
+            return self._next(), tf.constant(0.0, tf.float64)
+        before = tf.timestamp()
+        with tf.control_dependencies([before]):
+            batches = self._next()
+        with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
+            return batches, tf.timestamp() - before
+
+    def _next(self) -> Structure:
+        return tuple(next(self._iterator) for _ in range(self._batches))
+
+
+def iterate(dataset: Any, strategy: Strategy, local_replicas: int) -> Any:
+    """Return an iterator over this process's batches, one element a replica.
+
+    A plain one for one replica on the CPU, TensorFlow's distributed one for several, or on GPUs.
     """
     import tensorflow as tf
 

@@ -1,0 +1,106 @@
+"""What a strategy cannot train as the program means it, each told in one sentence."""
+
+from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.compat.types import Model
+from dtj_trainer.errors import PreflightFailed, UserError
+from dtj_trainer.initialization import Session
+
+BUILT_EARLY = (
+    "the model was built before the strategy; call dtj.init() at the top of the program, "
+    "or give dtj.fit a function that returns the model"
+)
+
+
+def check_trains(model: Model, session: Session) -> None:
+    """Refuse a model that would not be trained, or in another way than it asks for.
+
+    Raises:
+        UserError: it is not compiled, has a train_step, or was built before the strategy.
+        PreflightFailed: the strategy has no rule for what it does.
+    """
+    if getattr(model, "optimizer", None) is None:
+        raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
+    if overrides(model, "train_step"):
+        raise UserError(
+            f"{type(model).__name__} has a train_step of its own, which dtj.fit does not call; "
+            "override compute_loss instead, or give the step to dtj.train"
+        )
+    _check_variables(model, session)
+    if session.asynchronous and session.choice.options.get("variablePartitioner"):
+        raise PreflightFailed(
+            "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
+            "or train tf.Variables with dtj.train"
+        )
+    if session.choice.type == "CentralStorage":
+        _check_writes_weights_only(model)
+    if session.asynchronous:
+        _tell_of_statistics(model)
+
+
+def check_evaluates(model: Model) -> None:
+    """Refuse a model that would be evaluated in another way than it asks for.
+
+    Raises:
+        UserError: it has a test_step.
+    """
+    if overrides(model, "test_step"):
+        raise UserError(
+            f"{type(model).__name__} has a test_step of its own, which dtj.fit does not call; "
+            "override compute_loss and compute_metrics instead, or give validation_step= to dtj.train"
+        )
+
+
+def overrides(model: Model, method: str) -> bool:
+    """Return whether the model's class has a method of Keras' models in a version of its own."""
+    import keras
+
+    own = getattr(type(model), method, None)
+    return own is not None and own.__module__.split(".")[0] != keras.__name__
+
+
+def _check_variables(model: Model, session: Session) -> None:
+    """Refuse a model whose variables belong to no strategy, where there is more than one device or process."""
+    import tensorflow as tf
+
+    if session.asynchronous:
+        elsewhere = [v for v in model.variables if "/job:ps" not in str(getattr(v.value, "device", ""))]
+        if elsewhere:
+            raise UserError(BUILT_EARLY)
+    if session.replicas == 1:
+        return
+    central = session.choice.type == "CentralStorage"
+    kind = compat.central_storage_variable() if central else tf.distribute.DistributedValues
+    for variable in model.variables:
+        if not isinstance(variable.value, kind):
+            raise UserError(BUILT_EARLY)
+
+
+def _check_writes_weights_only(model: Model) -> None:
+    """Refuse what writes other variables in a step: CentralStorage has no rule how to join them."""
+    if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "use_ema", False):
+        raise PreflightFailed(
+            "Keras 3 cannot scale the loss for float16, nor average weights (use_ema), under CentralStorage; "
+            "use bfloat16 and an optimizer without averages, or Mirrored"
+        )
+    for variable in model.non_trainable_variables:
+        raise PreflightFailed(
+            f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "
+            "(as Dropout and BatchNormalization do); use Mirrored, or leave the layer out"
+        )
+
+
+def _tell_of_statistics(model: Model) -> None:
+    """Say that moving statistics are written by several workers at once.
+
+    One of two updates may be lost, and what is left is a moving average all the same, of fewer batches.
+    """
+    import tensorflow as tf
+
+    for variable in model.non_trainable_variables:
+        if tf.as_dtype(variable.dtype).is_floating:
+            print(  # noqa: T201 - the console line
+                f"dtj: workers write {variable.path!r} without waiting for one another; "
+                "such statistics follow the data and lose some updates",
+                flush=True,
+            )
+            return

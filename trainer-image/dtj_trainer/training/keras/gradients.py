@@ -1,0 +1,76 @@
+"""Gradients: added over batches and replicas, scaled and clipped; those of embeddings too, which are sparse."""
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from dtj_trainer.compat.types import Tensor
+
+Gradient = Tensor | None
+"""None where a loss does not depend on a variable."""
+
+
+def mean(gradients: Sequence[Sequence[Gradient]]) -> list[Gradient]:
+    """Return the mean over batches of the gradients of each."""
+    if len(gradients) == 1:
+        return list(gradients[0])
+    return scale([reduce(_add, parts) for parts in zip(*gradients, strict=True)], 1.0 / len(gradients))
+
+
+def sum_over_replicas(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Return the sums over all replicas; in replica context."""
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+    return _of_present(gradients, lambda present: replica.all_reduce(tf.distribute.ReduceOp.SUM, present))
+
+
+def clip(gradients: Sequence[Gradient], limit: Tensor) -> list[Gradient]:
+    """Return the gradients scaled so that their global norm is at most `limit`."""
+    import tensorflow as tf
+
+    def clipped(present: list[Tensor]) -> list[Tensor]:
+        norm = tf.linalg.global_norm([_each_row_once(gradient) for gradient in present])
+        found: list[Tensor] = tf.clip_by_global_norm(present, limit, use_norm=norm)[0]
+        return found
+
+    return _of_present(gradients, clipped)
+
+
+def scale(gradients: Sequence[Gradient], factor: float) -> list[Gradient]:
+    """Return the gradients times `factor`."""
+    return [None if gradient is None else _scale(gradient, factor) for gradient in gradients]
+
+
+def _of_present(gradients: Sequence[Gradient], function: Callable[[list[Tensor]], list[Tensor]]) -> list[Gradient]:
+    changed = iter(function([gradient for gradient in gradients if gradient is not None]))
+    return [None if gradient is None else next(changed) for gradient in gradients]
+
+
+def _add(a: Gradient, b: Gradient) -> Gradient:
+    import tensorflow as tf
+
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, tf.IndexedSlices) and isinstance(b, tf.IndexedSlices):  # as of one larger batch
+        values, indices = tf.concat([a.values, b.values], 0), tf.concat([a.indices, b.indices], 0)
+        return tf.IndexedSlices(values, indices, a.dense_shape)
+    return tf.convert_to_tensor(a) + tf.convert_to_tensor(b)
+
+
+def _each_row_once(gradient: Tensor) -> Tensor:
+    """Return a gradient's numbers. Of an embedding it has a row for each use, and those of one entry count together."""
+    import tensorflow as tf
+
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    entries, places = tf.unique(gradient.indices)
+    return tf.math.unsorted_segment_sum(gradient.values, places, tf.size(entries))
+
+
+def _scale(gradient: Tensor, factor: float) -> Tensor:
+    import tensorflow as tf
+
+    if isinstance(gradient, tf.IndexedSlices):
+        values = gradient.values * tf.cast(factor, gradient.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)

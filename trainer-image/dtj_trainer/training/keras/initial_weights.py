@@ -1,0 +1,27 @@
+"""Hot start: a training that begins with given weights."""
+
+from dtj_trainer.compat.types import Model
+from dtj_trainer.errors import PreflightFailed
+
+
+def load_initial_weights(model: Model, path: str) -> None:
+    """Load Keras weights by file name, else a checkpoint (a prefix or a directory).
+
+    Raises:
+        PreflightFailed: there are none, or those of another model.
+    """
+    import tensorflow as tf
+
+    try:
+        if path.endswith((".h5", ".keras")):
+            model.load_weights(path)
+            return
+        prefix = tf.train.latest_checkpoint(path) or path
+        parts = tf.train.TrackableView.children(model).items()
+        weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
+        tf.train.Checkpoint(model=weights).read(prefix).expect_partial().assert_existing_objects_matched()
+    except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
+        reason = str(error).strip().splitlines()[0][:200]
+        raise PreflightFailed(
+            f"initial_weights {path} cannot be used ({reason}); give weights or a checkpoint of this model"
+        ) from error
