@@ -51,12 +51,19 @@ class Cgroup:
 
     def cpus(self) -> int:
         """Whole CPUs that may be used: the quota, rounded up, or those that can be scheduled on."""
-        available = len(os.sched_getaffinity(0))
+        available, limit = len(os.sched_getaffinity(0)), self.cpu_limit()
+        return available if limit is None else min(available, limit)
+
+    def cpu_limit(self) -> int | None:
+        """Return the whole CPUs of the quota, rounded up; None without one.
+
+        TensorFlow sees the node's cores, not the quota: oversubscribed threads cost 30 to 50 %.
+        """
         for folder in self._folders("cpu"):
             limit = _cpu_limit(folder)
             if limit is not None:
-                return max(1, min(available, math.ceil(limit)))
-        return available
+                return max(1, math.ceil(limit))
+        return None
 
     def _folders(self, controller: str) -> Iterator[Path]:
         """Where the files of a controller may lie, own group first, then the mount's root.

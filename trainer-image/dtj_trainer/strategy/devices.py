@@ -1,16 +1,14 @@
 """Devices, memory and threads of this process, set before TensorFlow's first op."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.environment import DeviceSettings
 from dtj_trainer.compat.types import Device
 from dtj_trainer.errors import PreflightFailed
 
-CGROUP = Path("/sys/fs/cgroup")
 
-
-def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: Path = CGROUP) -> None:
+def configure(settings: DeviceSettings, *, deterministic: bool = False) -> None:
     """Apply memory growth or a cap, logical devices and thread counts.
 
     Deterministic runs are pinned to one thread an op: the number of threads decides the order of sums.
@@ -30,7 +28,7 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False, cgroup: 
     try:
         _limit_memory(gpus, settings)
         _split(gpus or tf.config.list_physical_devices("CPU"), settings, on_gpu=bool(gpus))
-        _threads(settings, deterministic=deterministic, cgroup=cgroup)
+        _threads(settings, deterministic=deterministic)
     except RuntimeError as error:
         if "initializ" not in str(error):
             raise
@@ -63,10 +61,10 @@ def _split(devices: Sequence[Device], settings: DeviceSettings, *, on_gpu: bool)
         tf.config.set_logical_device_configuration(device, parts)
 
 
-def _threads(settings: DeviceSettings, *, deterministic: bool, cgroup: Path) -> None:
+def _threads(settings: DeviceSettings, *, deterministic: bool) -> None:
     import tensorflow as tf
 
-    threads = settings.threads or (1 if deterministic else cpu_limit(cgroup))
+    threads = settings.threads or (1 if deterministic else Cgroup().cpu_limit())
     if threads is None:
         return
     try:
@@ -75,34 +73,3 @@ def _threads(settings: DeviceSettings, *, deterministic: bool, cgroup: Path) -> 
     except RuntimeError:  # an op ran before, with the threads of TF_NUM_INTRAOP_THREADS, which dtj-run sets
         if deterministic:
             raise
-
-
-def cpu_limit(cgroup: Path = CGROUP) -> int | None:
-    """Whole CPUs that this container may use, rounded up; None when it is not limited.
-
-    TensorFlow sees the node's cores, not the quota: oversubscribed threads cost 30 to 50 %.
-    Reads `cpu.max` (cgroup v2) or `cpu.cfs_quota_us` and `cpu.cfs_period_us` (v1).
-    """
-    limit = _quota_v2(cgroup / "cpu.max")
-    if limit is None:
-        limit = _quota_v1(cgroup / "cpu") or _quota_v1(cgroup / "cpu,cpuacct")
-    return None if limit is None else max(1, -(-limit // 1000))
-
-
-def _quota_v2(path: Path) -> int | None:
-    """Thousandths of a CPU."""
-    try:
-        quota, period = path.read_text().split()[:2]
-        return None if quota == "max" else int(quota) * 1000 // int(period)
-    except (OSError, ValueError, ZeroDivisionError):
-        return None
-
-
-def _quota_v1(folder: Path) -> int | None:
-    """Thousandths of a CPU."""
-    try:
-        quota = int((folder / "cpu.cfs_quota_us").read_text())
-        period = int((folder / "cpu.cfs_period_us").read_text())
-        return quota * 1000 // period if quota > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):
-        return None
