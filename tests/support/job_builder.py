@@ -240,7 +240,7 @@ class JobBuilder:
         return self
 
     def pod(self, role: str, index: int, *changes: Change) -> Self:
-        """Change the pod of a slot."""
+        """Change the pod of a replica."""
         pod = self.pods[f"{self.raw['metadata']['name']}-{role}-{index}"]
         for change in changes:
             self._change(pod, change)

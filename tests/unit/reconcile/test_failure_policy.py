@@ -466,7 +466,7 @@ def test_pods_on_a_lost_node_are_deleted_by_force_and_replaced():
     assert outcome.status.restarts.by_cause == {Cause.NODE_LOST: 1}
 
 
-def test_two_pods_with_the_same_slot_label_are_resolved_to_one():
+def test_two_pods_with_the_same_replica_labels_are_resolved_to_one():
     import copy
 
     world = job(worker=1).running()

@@ -112,7 +112,7 @@ class AnyWorld(RuleBasedStateMachine):
         self.done: set[tuple[str, int]] = set()
         self.end: tuple[str, str] | None = None
 
-    def _slots(self) -> list[tuple[str, int]]:
+    def _replicas(self) -> list[tuple[str, int]]:
         return [
             (pod["metadata"]["labels"]["dtj.dev/role"], int(pod["metadata"]["labels"]["dtj.dev/index"]))
             for pod in self.world.pods.values()
@@ -121,7 +121,7 @@ class AnyWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.world.pods)
     @rule(data=st.data(), change=CHANGES)
     def a_pod_changes(self, data: st.DataObject, change: dict[str, Any]) -> None:
-        role, index = data.draw(st.sampled_from(self._slots()))
+        role, index = data.draw(st.sampled_from(self._replicas()))
         pod = self.world.pods[f"train-{role}-{index}"]
         if pod["status"]["phase"] not in {"Succeeded", "Failed"} or change.get("deleted"):
             self.world.pod(role, index, change)
@@ -133,7 +133,7 @@ class AnyWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.world.pods)
     @rule(data=st.data())
     def a_pod_vanishes(self, data: st.DataObject) -> None:
-        self.world.vanish(*data.draw(st.sampled_from(self._slots())))
+        self.world.vanish(*data.draw(st.sampled_from(self._replicas())))
 
     @rule()
     def the_kubelet_reaps(self) -> None:
@@ -142,7 +142,7 @@ class AnyWorld(RuleBasedStateMachine):
     @precondition(lambda self: self.world.pods)
     @rule(data=st.data())
     def a_node_is_lost(self, data: st.DataObject) -> None:
-        node = self.world.node_of(*data.draw(st.sampled_from(self._slots())))
+        node = self.world.node_of(*data.draw(st.sampled_from(self._replicas())))
         if node:
             self.world.lose(node)
 
@@ -199,7 +199,7 @@ class AnyWorld(RuleBasedStateMachine):
         assert len(created) == len(set(created))
         for role, index in created:
             name = f"train-{role}-{index}"
-            assert name not in self.world.pods or name in deleted, "two pods in one slot"
+            assert name not in self.world.pods or name in deleted, "two pods of one replica"
             assert index not in plan.status.completed.get(Role(role), ()), "a completed replica runs again"
         if plan.requeue_at is not None:
             assert plan.requeue_at > self.world.now, "a hot loop"

@@ -1,4 +1,4 @@
-"""From creation to the end: success, clean-up, deadlines, obstacles."""
+"""From creation to the end: success, clean-up, deadlines, problems of pods."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def test_the_start_deadline_of_a_resumed_job_begins_with_its_first_new_pod():
     assert world.decide().plan.requeue_at == created + timedelta(seconds=10)
 
 
-# Obstacles
+# Problems of pods
 
 
 def test_image_pull_errors_show_on_the_job_and_do_not_flap():

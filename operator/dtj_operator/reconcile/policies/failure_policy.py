@@ -18,13 +18,11 @@ from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_re
 from dtj_operator.reconcile.failures.restart_scope import replicas_to_replace, restart_scope
 from dtj_operator.reconcile.failures.root_cause import describe_root_cause, last_incident, root_cause
 from dtj_operator.reconcile.policies.completion import fail_job
+from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from dtj_operator.api.persisted_state import OpenIncident, RootCause
     from dtj_operator.reconcile.failures.failure import Failure
-    from dtj_operator.reconcile.state.plan import Verdict
     from dtj_operator.reconcile.state.recovery import RestartDecision
     from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import ReconcileScope
@@ -47,23 +45,27 @@ def reset_backoff(scope: ReconcileScope) -> None:
 
 def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
     """Collect failures in an incident, and act on it once when it is due: restart, or let the job fail."""
-    policy, recovery = scope.spec.failure_policy, scope.recovery
+    policy, recovery, replicas = scope.spec.failure_policy, scope.recovery, scope.replicas
     recovery.correct_clock()
-    for replica, failure in find_failures(scope.pods, scope.replicas):
-        verdict = _add_failure(scope, replica, failure)
-        if verdict is not None:
-            return verdict
+    for replica, failure in find_failures(scope.pods, replicas):
+        if _add_failure(scope, replica, failure) is Verdict.SETTLED:
+            return Verdict.SETTLED
     incident = recovery.incident
     if incident is None or not recovery.waits_to_act:
         return None
-    if recovery.failed.isdisjoint(scope.replicas.desired):
-        _go_on_without(scope, incident)
-        return None
     root = incident.root_cause
-    decision = decide_restart(policy, root, recovery.failed, scope.reported_step, recovery, scope.replicas, scope.pods)
+    told = describe_root_cause(root, replicas)
+    if recovery.failed.isdisjoint(replicas.desired):
+        recovery.cancel()
+        message = f"{told}; the job is scaled to go on without it."
+        scope.conditions.set_false(ConditionType.RESTARTING, Reason.SCALED, message)
+        return None
+    decision = decide_restart(policy, root, recovery.failed, scope.reported_step, recovery, replicas, scope.pods)
     due = incident.opened_at + decision.delay
     if scope.now < due:
-        _wait(scope, root, due)
+        scope.plan.requeue_at(due)
+        recovery.next_attempt_at(due)
+        scope.conditions.set_true(ConditionType.RESTARTING, root.cause, told)
     elif decision.job_fails is not None:
         return _fail(scope, root, decision.job_fails, decision.message)
     else:
@@ -79,11 +81,7 @@ def _add_failure(scope: ReconcileScope, replica: Replica, failure: Failure) -> V
     known = recovery.waits_to_act and replica in recovery.failed
     if known and not failure.disrupted:
         return None
-    root = root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now)
-    if recovery.waits_to_act:
-        recovery.join(replica, root)
-    else:
-        recovery.open(replica, root)
+    recovery.add(replica, root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now))
     if not known:
         _announce(scope, replica, failure)
     return None
@@ -103,21 +101,6 @@ def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdic
     replicas.renew([replica])
     recovery.follow(replica)
     return None
-
-
-def _go_on_without(scope: ReconcileScope, incident: OpenIncident) -> None:
-    """End an incident whose failed replicas the spec no longer asks for."""
-    told = describe_root_cause(incident.root_cause, scope.replicas)
-    scope.recovery.cancel()
-    scope.conditions.set_false(
-        ConditionType.RESTARTING, Reason.SCALED, f"{told}; the job is scaled to go on without it."
-    )
-
-
-def _wait(scope: ReconcileScope, root: RootCause, due: datetime) -> None:
-    scope.plan.requeue_at(due)
-    scope.recovery.next_attempt_at(due)
-    scope.conditions.set_true(ConditionType.RESTARTING, root.cause, describe_root_cause(root, scope.replicas))
 
 
 def _fail(scope: ReconcileScope, root: RootCause, reason: Reason, message: str) -> Verdict:

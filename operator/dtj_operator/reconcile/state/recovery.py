@@ -89,15 +89,12 @@ class Recovery:
         if self.incident is not None and self.incident.opened_at > self._now:
             self.incident = self.incident.model_copy(update={"opened_at": self._now})
 
-    def open(self, replica: Replica, root: RootCause) -> None:
-        """Open an incident with its first failure."""
-        self.incident = OpenIncident(opened_at=self._now, root_cause=root)
-        self.failed = {replica}
-
-    def join(self, replica: Replica, root: RootCause) -> None:
-        """Add a failure to the incident that waits for its action; the likeliest root cause is kept."""
+    def add(self, replica: Replica, root: RootCause) -> None:
+        """Add a failure to the incident that waits for its action, or open one. The likeliest root cause is kept."""
         incident = self.incident
-        if incident is not None and (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
+        if incident is None or not self.waits_to_act:
+            self.incident, self.failed = OpenIncident(opened_at=self._now, root_cause=root), set()
+        elif (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
             self.incident = incident.model_copy(update={"root_cause": root})
         self.failed.add(replica)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ReconcileScope:
     """The parts of one pass over one job. Each changes through its own verbs; none outlives the pass.
 
-    Only policies take the whole scope; what they call takes the parts that it needs.
+    Only policies and the steps of a policy take the whole scope; `failures` takes the parts that it needs.
     """
 
     __slots__ = (
