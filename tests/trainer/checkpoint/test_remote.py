@@ -3,10 +3,11 @@
 import pytest
 
 from dtj_trainer.checkpoint.owner_file import Owner
-from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import Fenced
 from dtj_trainer.storage import remote_folder
-from dtj_trainer.storage.folder import folder, read_json
+from dtj_trainer.storage.file_system import file_system
+from dtj_trainer.storage.folder import read_json
+from dtj_trainer.storage.open import open_folder
 from tests.trainer.training import launch
 
 pytestmark = pytest.mark.trainer
@@ -43,12 +44,12 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, 
     assert resumed.code == 0, resumed.output
     assert resumed.said["resumed_from"] in {3, 6}
     assert resumed.said["digest"] == launch.run("resume.py").said["digest"]
-    place = folder(directory)
+    place = open_folder(directory)
     kept = [f"ckpt-{step}.{part}" for step in (39, 40) for part in ("data-00000-of-00001", "index")]
     assert sorted(place.names()) == ["checkpoint", *kept, "done.json", "job.json", "logs", "owner.json"]
     assert (read_json(place, "done.json") or {})["step"] == 40
     assert (read_json(place, "job.json") or {})["step"] == 40
-    assert folder(f"{directory}/logs").names()
+    assert open_folder(f"{directory}/logs").names()
     carried_back(model, tmp_path)
     assert tf.saved_model.load(str(tmp_path)).serve(tf.zeros([2, 8])).shape == (2, 1)
     again = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "2"})
@@ -58,18 +59,18 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, 
 def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(objects, monkeypatch):
     local = {"anonymous": True, "scheme": "http", "endpoint_override": objects.address}
     monkeypatch.setattr(remote_folder, "file_system", lambda uri, _: file_system(uri, local))
-    place = folder("gs://logs/job")
+    place = open_folder("gs://logs/job")
     assert place.names() == []
     place.make()
     old, new = Owner(place, "u", 1), Owner(place, "u", 2)
     old.claim()
-    with place.aside("1-2") as aside:
-        (aside.path / "checkpoint").write_text("late")
-        aside.ready(["checkpoint"])
+    with place.temporary("1-2") as temporary:
+        (temporary.path / "checkpoint").write_text("late")
+        temporary.upload(["checkpoint"])
         old.check()
         new.claim()
         with pytest.raises(FileNotFoundError):
-            aside.move(["checkpoint"])
+            temporary.commit(["checkpoint"])
     with pytest.raises(Fenced):
         old.check()
     assert place.names() == ["owner.json"]
@@ -79,15 +80,15 @@ def test_what_s3_cannot_copy_is_carried_to_its_place_at_once_and_its_index_moved
     monkeypatch.setattr(remote_folder, "COPIED_BYTES", 10)
     for name, value in s3_store.environment.items():
         monkeypatch.setenv(name, value)
-    place = folder("s3://logs/large")
+    place = open_folder("s3://logs/large")
     place.make()
     parts = ["ckpt-1.data-00000-of-00001", "ckpt-1.index"]
-    with place.aside("1-1") as aside:
+    with place.temporary("1-1") as temporary:
         for part, text in zip(parts, ("more than ten bytes", "index"), strict=True):
-            (aside.path / part).write_text(text)
-        aside.ready(parts)
+            (temporary.path / part).write_text(text)
+        temporary.upload(parts)
         (waiting,) = set(place.names()) - {parts[0]}
         assert waiting.endswith(parts[1])
-        aside.move(parts)
+        temporary.commit(parts)
     assert sorted(place.names()) == parts
     assert place.read(parts[0]) == "more than ten bytes"

@@ -12,7 +12,7 @@ from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
 from dtj_trainer.data.position import DataPosition, ReadSpan
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 
 WRITTEN = Path(__file__).parent / "written_before"
 POSITION = TrainingPosition(
@@ -54,13 +54,13 @@ def test_the_state_in_a_checkpoint_keeps_its_format():
 
 
 def test_job_json_keeps_its_format():
-    assert job_file.read(folder(str(WRITTEN))) == JOB
+    assert job_file.read(open_folder(str(WRITTEN))) == JOB
     assert job_file.text(JOB) == (WRITTEN / "job.json").read_text()
 
 
 def test_owner_json_and_done_json_keep_their_format(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1700000000.5)
-    owner = Owner(folder(str(tmp_path)), "u", 3)
+    owner = Owner(open_folder(str(tmp_path)), "u", 3)
     owner.claim()
     owner.finish(Done(12, {"loss": 0.25}))
     assert finished(str(WRITTEN), "u") == Done(12, {"loss": 0.25})

@@ -7,11 +7,12 @@ import pytest
 
 from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
 from dtj_trainer.errors import Fenced
-from dtj_trainer.storage.folder import folder, write_json
+from dtj_trainer.storage.folder import write_json
+from dtj_trainer.storage.open import open_folder
 
 
 def owner(directory: Path, uid: str, attempt: int) -> Owner:
-    return Owner(folder(str(directory)), uid, attempt)
+    return Owner(open_folder(str(directory)), uid, attempt)
 
 
 def test_a_later_attempt_fences_the_earlier_one(tmp_path):
@@ -30,14 +31,14 @@ def test_a_writer_that_slept_after_its_last_look_has_nothing_left_to_move(tmp_pa
     old, new = owner(tmp_path, "u", 1), owner(tmp_path, "u", 2)
     old.claim()
     (tmp_path / "ckpt-1.index").write_text("kept")
-    with old.place.aside("1-2") as aside:
-        (aside.path / "checkpoint").write_text("late")
-        aside.ready(["checkpoint"])
+    with old.place.temporary("1-2") as temporary:
+        (temporary.path / "checkpoint").write_text("late")
+        temporary.upload(["checkpoint"])
         old.check()
         new.claim()
         with pytest.raises(FileNotFoundError):
-            aside.move(["checkpoint"])
-        aside.drop(["ckpt-1.index"])
+            temporary.commit(["checkpoint"])
+        temporary.delete(["ckpt-1.index"])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["ckpt-1.index", "owner.json"]
 
 
@@ -58,7 +59,7 @@ def test_only_this_jobs_end_counts(tmp_path):
 
 
 def test_a_small_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
-    place = folder(str(tmp_path))
+    place = open_folder(str(tmp_path))
     write_json(place, "note", {"old": 1})
 
     def full(_descriptor: int) -> None:

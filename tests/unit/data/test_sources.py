@@ -17,7 +17,7 @@ from dtj_trainer.data.position import ReadSpan
 from dtj_trainer.data.reader import Reader
 from dtj_trainer.data.sampler import Order
 from dtj_trainer.data.sharding import Shard
-from dtj_trainer.data.sources import csv_files, files, tfrecord_files
+from dtj_trainer.data.sources import csv_files, tfrecord_files
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage import file_system
 from tests.trainer.data import tfrecords
@@ -216,9 +216,9 @@ def test_a_pattern_means_files_and_no_directories_here_and_behind_a_uri(partitio
 
 
 def test_hdfs_goes_through_webhdfs():
-    assert files.by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
-    assert files.by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
-    assert files.by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
+    assert file_system.by_webhdfs("hdfs://name/a/b") == "webhdfs://name:9870/a/b"
+    assert file_system.by_webhdfs("hdfs://me@name:8020/a") == "webhdfs://me@name:9870/a"
+    assert file_system.by_webhdfs("hdfs://name:50070/a") == "webhdfs://name:50070/a"
 
 
 def test_an_hdfs_that_is_silent_or_away_is_told_of_in_one_sentence(monkeypatch):

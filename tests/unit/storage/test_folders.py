@@ -11,12 +11,13 @@ from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
 from dtj_trainer.errors import Fenced, PeerLost, PreflightFailed
 from dtj_trainer.storage import local_folder
-from dtj_trainer.storage.folder import Folder, folder, read_json, write_json
+from dtj_trainer.storage.folder import Folder, read_json, write_json
+from dtj_trainer.storage.open import open_folder
 
 
 @pytest.fixture(params=["", "local://"])
 def place(request, tmp_path) -> Folder:
-    made = folder(f"{request.param}{tmp_path}/state")
+    made = open_folder(f"{request.param}{tmp_path}/state")
     assert made.names() == []
     assert made.read("note") is None
     made.make()
@@ -33,31 +34,31 @@ def test_files_are_replaced_and_nothing_is_left_beside_them(place):
 
 def test_a_checkpoint_is_moved_in_read_and_dropped(place):
     names = ["ckpt-1.data-00000-of-00001", "ckpt-1.index"]
-    with place.aside("1") as aside:
+    with place.temporary("1") as temporary:
         for name in names:
-            (aside.path / name).write_text(name)
-        aside.ready(names)
+            (temporary.path / name).write_text(name)
+        temporary.upload(names)
         assert not set(names) & set(place.names())
-        aside.move(names)
-    with place.fetched("ckpt-1") as prefix:
+        temporary.commit(names)
+    with place.download("ckpt-1") as prefix:
         for name in names:
             with open(prefix.removesuffix("ckpt-1") + name) as file:  # noqa: PTH123 - a prefix is no path
                 assert file.read() == name
-    with place.aside("2") as aside:
-        aside.drop([*names, "never-there"])
+    with place.temporary("2") as temporary:
+        temporary.delete([*names, "never-there"])
     assert place.names() == []
 
 
 def test_who_was_replaced_between_its_last_look_and_its_move_changes_nothing(place):
     old, new = Owner(place, "u", 1), Owner(place, "u", 2)
     old.claim()
-    with place.aside("1-2") as aside:
-        (aside.path / "checkpoint").write_text("late")
-        aside.ready(["checkpoint"])
+    with place.temporary("1-2") as temporary:
+        (temporary.path / "checkpoint").write_text("late")
+        temporary.upload(["checkpoint"])
         old.check()
         new.claim()
         with pytest.raises(FileNotFoundError):
-            aside.move(["checkpoint"])
+            temporary.commit(["checkpoint"])
     with pytest.raises(Fenced, match=r"attempt 2 of this job owns .*/state; attempt 1 writes no more"):
         old.check()
     new.finish(Done(7, {"loss": 0.5}))
@@ -67,9 +68,9 @@ def test_who_was_replaced_between_its_last_look_and_its_move_changes_nothing(pla
 
 def test_a_uri_without_a_driver_is_one_sentence():
     with pytest.raises(PreflightFailed, match=r"^abfs://bucket/job needs a driver \(.*\); install it in the image$"):
-        folder("abfs://bucket/job")
+        open_folder("abfs://bucket/job")
     with pytest.raises(PreflightFailed, match="is no place for checkpoints"):
-        folder("nowhere://bucket/job")
+        open_folder("nowhere://bucket/job")
 
 
 def test_a_file_that_is_there_and_cannot_be_read_is_not_one_that_is_not_there(tmp_path, monkeypatch):
@@ -77,7 +78,7 @@ def test_a_file_that_is_there_and_cannot_be_read_is_not_one_that_is_not_there(tm
     monkeypatch.setattr(local_folder, "READ_SECONDS", 0.0)
     (tmp_path / "checkpoint").symlink_to("checkpoint")  # reading it fails with ELOOP, as a volume may with EIO
     with pytest.raises(PeerLost, match="checkpoint cannot be read"):
-        folder(str(tmp_path)).read("checkpoint")
+        open_folder(str(tmp_path)).read("checkpoint")
 
 
 def test_what_can_be_read_the_next_time_is_read(tmp_path, monkeypatch):
@@ -92,11 +93,11 @@ def test_what_can_be_read_the_next_time_is_read(tmp_path, monkeypatch):
     (tmp_path / "checkpoint").write_text("it")
     monkeypatch.setattr(local_folder, "READ_SECONDS", 0.0)
     monkeypatch.setattr(Path, "read_text", sometimes)
-    assert folder(str(tmp_path)).read("checkpoint") == "it"
+    assert open_folder(str(tmp_path)).read("checkpoint") == "it"
 
 
 def test_an_owner_whose_note_cannot_be_read_is_not_replaced_and_does_not_go_on(tmp_path, monkeypatch):
-    place = folder(str(tmp_path))
+    place = open_folder(str(tmp_path))
     old, new = Owner(place, "u", 1), Owner(place, "u", 2)
     old.claim()
     new.claim()
@@ -117,12 +118,12 @@ def save(checkpoints: Checkpoints) -> None:
             Path(f"{prefix}.{part}").write_text(part)
 
     with ExitStack() as stack:
-        aside = stack.enter_context(checkpoints.place.aside("1-5"))
-        checkpoints._end(stack.pop_all(), aside, 5, write, {}, lambda: None)
+        temporary = stack.enter_context(checkpoints.place.temporary("1-5"))
+        checkpoints._end(stack.pop_all(), temporary, 5, write, {}, lambda: None)
 
 
 def owned(directory: str) -> Checkpoints:
-    checkpoints = Checkpoints(directory, 2, Owner(folder(directory), "u", 1))
+    checkpoints = Checkpoints(directory, 2, Owner(open_folder(directory), "u", 1))
     checkpoints.claim()
     return checkpoints
 

@@ -12,7 +12,7 @@ from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.errors import PeerLost, PreflightFailed
 from dtj_trainer.exit_status import classify, peer_was_lost
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
 from dtj_trainer.training.keras.learning_rate import factor, known
@@ -231,7 +231,7 @@ def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words)
 
 
 def test_a_job_file_is_read_as_it_was_written(tmp_path):
-    place, file = folder(str(tmp_path)), tmp_path / job_file.NAME
+    place, file = open_folder(str(tmp_path)), tmp_path / job_file.NAME
     assert job_file.read(place) is None
     file.write_text(job_file.text(a_job()))
     assert job_file.read(place) == a_job()

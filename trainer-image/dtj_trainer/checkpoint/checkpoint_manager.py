@@ -13,7 +13,7 @@ from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 
 OURS = frozenset({"step", "state"})
 """Names in a checkpoint that are taken; an object of such a name is saved as `own_<name>`."""
@@ -35,7 +35,7 @@ class Keeper:
         self.owner: Owner | None = None
         if self.directory:
             if session.is_chief:
-                self.owner = Owner(folder(self.directory), session.environment.uid, session.environment.attempt)
+                self.owner = Owner(open_folder(self.directory), session.environment.uid, session.environment.attempt)
             self._checkpoints = Checkpoints(self.directory, settings.keep, self.owner)
             self._held = _Held()
 

@@ -1,4 +1,4 @@
-"""Checkpoints of TensorFlow objects in a folder: made aside, then moved in, the file `checkpoint` last.
+"""Checkpoints of TensorFlow objects in a folder: made temporary, then moved in, the file `checkpoint` last.
 
 A checkpoint is visible when the file `checkpoint` names it; everything before that may be cut off at any moment. The
 values are taken on the training's thread, and written and moved beside it.
@@ -19,7 +19,8 @@ from dtj_trainer.checkpoint.background import Background
 from dtj_trainer.checkpoint.owner_file import Done, Owner
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
 from dtj_trainer.exit_status import classify
-from dtj_trainer.storage.folder import Aside, folder
+from dtj_trainer.storage.folder import TemporaryFolder
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy.initial_values import mark_restored
 
 INDEX = "checkpoint"
@@ -37,7 +38,7 @@ class Checkpoints:
     """The checkpoints in `directory`, a path or a URI. Only a process with an owner's claim writes."""
 
     def __init__(self, directory: str, keep: int, owner: Owner | None) -> None:
-        self.place = folder(directory)
+        self.place = open_folder(directory)
         self.keep = keep
         self.owner = owner
         self.saved_step: int | None = None
@@ -95,7 +96,7 @@ class Checkpoints:
         import tensorflow as tf
 
         checkpoint = tf.train.Checkpoint(**objects)
-        with self.place.fetched(name) as prefix:
+        with self.place.download(name) as prefix:
             try:
                 checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
             except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
@@ -123,10 +124,10 @@ class Checkpoints:
                 self._take_part(objects)
             return
         with ExitStack() as stack, self._explained():
-            aside = stack.enter_context(self.place.aside(f"{self.owner.attempt}-{step}"))
+            temporary = stack.enter_context(self.place.temporary(f"{self.owner.attempt}-{step}"))
             if writing is None:
-                self._write(aside.path / f"ckpt-{step}", objects)
-            self._background.start(partial(self._end, stack.pop_all(), aside, step, writing, notes, complete))
+                self._write(temporary.path / f"ckpt-{step}", objects)
+            self._background.start(partial(self._end, stack.pop_all(), temporary, step, writing, notes, complete))
 
     def finish(self, done: Done) -> None:
         """Leave the note that the job is done, on the writer; raises as `save`."""
@@ -149,7 +150,7 @@ class Checkpoints:
     def _end(
         self,
         stack: ExitStack,
-        aside: Aside,
+        temporary: TemporaryFolder,
         step: int,
         writing: value_copy.Writing | None,
         notes: Notes,
@@ -158,24 +159,25 @@ class Checkpoints:
         """What is left of a save when the values are taken."""
         with stack, self._explained():
             if writing is not None:
-                writing(aside.path / f"ckpt-{step}")
-            self._commit(aside, f"ckpt-{step}", notes)
+                writing(temporary.path / f"ckpt-{step}")
+            self._commit(temporary, f"ckpt-{step}", notes)
         self.saved_step = step
         complete()
 
-    def _commit(self, aside: Aside, name: str, notes: Notes) -> None:
+    def _commit(self, temporary: TemporaryFolder, name: str, notes: Notes) -> None:
         assert self.owner is not None
-        parts = sorted((path.name for path in aside.path.glob(f"{name}.*")), key=lambda part: part.endswith(".index"))
+        found = (path.name for path in temporary.path.glob(f"{name}.*"))
+        parts = sorted(found, key=lambda part: part.endswith(".index"))
         there = self.place.names()
         kept = [name, *(other for other in self._visible() if other != name)][: self.keep]
         lines = [f'model_checkpoint_path: "{name}"', *(f'all_model_checkpoint_paths: "{k}"' for k in reversed(kept))]
         for beside, text in {**notes, INDEX: "\n".join(lines) + "\n"}.items():
-            (aside.path / beside).write_text(text, encoding="utf-8")
-        aside.ready([*parts, *notes, INDEX])
+            (temporary.path / beside).write_text(text, encoding="utf-8")
+        temporary.upload([*parts, *notes, INDEX])
         self.owner.check()
-        aside.move([*parts, *notes])
-        aside.move([INDEX])
-        aside.drop([each for each in there if _NAME.match(stem := each.split(".", 1)[0]) and stem not in kept])
+        temporary.commit([*parts, *notes])
+        temporary.commit([INDEX])
+        temporary.delete([each for each in there if _NAME.match(stem := each.split(".", 1)[0]) and stem not in kept])
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

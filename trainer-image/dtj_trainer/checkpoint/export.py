@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
 
 LAST = "saved_model.pb"
@@ -18,7 +18,7 @@ def export(model: Any, directory: str) -> None:
         PreflightFailed: the URI is none, or its driver is missing.
         PeerLost: the service behind the URI does not answer.
     """
-    place = folder(directory)
+    place = open_folder(directory)
     if not isinstance(place, RemoteFolder):
         model.export(directory.removeprefix("file://"), verbose=False)
         return

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dtj_trainer.errors import Fenced
-from dtj_trainer.storage.folder import Folder, folder, json_text, read_json, write_json
+from dtj_trainer.storage.folder import Folder, json_text, read_json, write_json
+from dtj_trainer.storage.open import open_folder
 
 OWNER = "owner.json"
 DONE = "done.json"
@@ -21,7 +22,7 @@ class Done:
 
 def finished(directory: str, uid: str) -> Done | None:
     """How this very job ended, if it has; another job's end is not ours."""
-    note = read_json(folder(directory), DONE) if directory else None
+    note = read_json(open_folder(directory), DONE) if directory else None
     if note is None or note.get("uid", "") != uid:
         return None
     metrics = note.get("metrics")
@@ -41,7 +42,7 @@ class Owner:
     attempt: int
 
     def claim(self) -> None:
-        """Become the writer, and take from writers before what they have left aside.
+        """Become the writer, and delete what writers before have left in temporary folders.
 
         Raises:
             Fenced: a newer attempt of this job is the writer already.
@@ -50,10 +51,10 @@ class Owner:
         if note is not None and note.get("uid", "") == self.uid:
             self._refuse(int(note.get("attempt") or 0))
         write_json(self.place, OWNER, {"uid": self.uid, "attempt": self.attempt, "claimed": time.time()})
-        self.place.clear()
+        self.place.delete_temporary()
 
     def check(self) -> None:
-        """Go on only while the claim holds; call it before every commit, when all of it lies aside.
+        """Go on only while the claim holds; call it before every commit, when all of it is uploaded.
 
         Raises:
             Fenced: a newer attempt, or another job, has claimed the directory since.
@@ -75,11 +76,11 @@ class Owner:
             Fenced: as check.
         """
         note = {"uid": self.uid, "step": done.step, "metrics": dict(done.metrics), "time": time.time()}
-        with self.place.aside(DONE) as aside:
-            (aside.path / DONE).write_text(json_text(note), encoding="utf-8")
-            aside.ready([DONE])
+        with self.place.temporary(DONE) as temporary:
+            (temporary.path / DONE).write_text(json_text(note), encoding="utf-8")
+            temporary.upload([DONE])
             self.check()
-            aside.move([DONE])
+            temporary.commit([DONE])
 
     def _refuse(self, attempt: int) -> None:
         if attempt > self.attempt:

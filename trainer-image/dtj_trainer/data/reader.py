@@ -1,15 +1,19 @@
-"""What one process reads of a table, in which order, and in which form TensorFlow gets it."""
+"""The batches that one process reads of a table, as NumPy arrays."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from dtj_trainer.data import assembly, block_prefetcher, sampler
-from dtj_trainer.data.assembly import Chunk
+import numpy as np
+
+from dtj_trainer.data import block_prefetcher, sampler
 from dtj_trainer.data.block_index import BlockIndex
 from dtj_trainer.data.position import ReadSpan
 from dtj_trainer.data.sharding import Shard
 from dtj_trainer.data.sources.table import Table
+
+Chunk: TypeAlias = Mapping[str, Any]
+"""Arrays [examples, ...] by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,4 +79,44 @@ class Batches:
     def pieces(self) -> Generator[list[Any], None, None]:
         names = list(self.reader.table.signature())
         ordered = ({name: chunk[name] for name in names} for chunk in self.reader.chunks())
-        return assembly.assembled(ordered, self.reader.shard.batch, drop_remainder=self.drop_remainder)
+        return assemble_batches(ordered, self.reader.shard.batch, drop_remainder=self.drop_remainder)
+
+
+def assemble_batches(chunks: Iterable[Chunk], batch: int, *, drop_remainder: bool) -> Generator[list[Any], None, None]:
+    """Yield arrays [batches, batch, ...], one a column: as many batches as lie together; at the end a smaller one.
+
+    Batches that lie in one piece of a chunk are that piece, and TensorFlow takes it without copying it.
+    """
+    held: list[Chunk] = []
+    for chunk in chunks:
+        start, total = 0, _examples([chunk])
+        if held:
+            start = min(total, batch - _examples(held))
+            held.append(_span(chunk, 0, start))
+            if _examples(held) < batch:
+                continue
+            yield _stacked(held, batch)
+            held = []
+        whole = start + (total - start) // batch * batch
+        if whole > start:
+            yield _stacked([_span(chunk, start, whole)], batch)
+        if whole < total:
+            held = [_span(chunk, whole, total)]
+    if held and not drop_remainder:
+        yield _stacked(held, _examples(held))
+
+
+def _stacked(spans: Sequence[Chunk], batch: int) -> list[Any]:
+    """The columns of `spans`, as batches of `batch`."""
+    columns = (
+        spans[0][name] if len(spans) == 1 else np.concatenate([span[name] for span in spans]) for name in spans[0]
+    )
+    return [column.reshape(-1, batch, *column.shape[1:]) for column in columns]
+
+
+def _examples(spans: Sequence[Chunk]) -> int:
+    return sum(len(next(iter(span.values()))) for span in spans)
+
+
+def _span(chunk: Chunk, start: int, stop: int) -> Chunk:
+    return {name: column[start:stop] for name, column in chunk.items()}

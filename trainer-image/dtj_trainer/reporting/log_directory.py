@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from dtj_trainer.checkpoint.background import Background
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
 
 CARRY_SECONDS = 30.0
@@ -18,7 +18,7 @@ class Logs:
     """
 
     def __init__(self, directory: str) -> None:
-        place = folder(directory)
+        place = open_folder(directory)
         self._place = place if isinstance(place, RemoteFolder) else None
         self.path = Path(directory.removeprefix("file://"))
         if self._place is not None:

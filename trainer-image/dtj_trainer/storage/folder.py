@@ -1,7 +1,7 @@
 """Where the state of a job lives: a directory that every pod sees, or a place behind a URI (gs://, s3://, hdfs://).
 
-Whatever appears in a folder appears whole: it is made aside and then moved. A new owner clears away what lies aside;
-so a writer that slept between its last look at owner.json and its next move has nothing left to move.
+Whatever appears in a folder appears whole: it is written to a temporary folder and then committed. A new owner deletes
+all temporary folders, so a writer that slept between its last look at owner.json and its commit has nothing to commit.
 """
 
 import json
@@ -10,38 +10,38 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-ASIDE = ".writing-"
+TEMPORARY_PREFIX = ".writing-"
 
 
-class Aside(Protocol):
-    """A place beside a folder, gone at the end of its context."""
+class TemporaryFolder(Protocol):
+    """Files that are being written, in a directory of their own beside the folder; gone at the end of its context."""
 
     @property
     def path(self) -> Path:
         """A directory of this machine to write files into."""
 
-    def ready(self, names: Sequence[str]) -> None:
-        """Bring files of `path` so far that only moves are left."""
+    def upload(self, names: Sequence[str]) -> None:
+        """Bring files of `path` so far that only a rename, or a copy within the store, is left."""
 
-    def move(self, names: Sequence[str]) -> None:
-        """Put ready files into the folder, one after the other, each at once.
+    def commit(self, names: Sequence[str]) -> None:
+        """Put uploaded files into the folder, one after the other, each whole at once.
 
         Raises:
-            OSError: somebody has cleared this place away, or the folder cannot be written.
+            OSError: somebody has deleted the temporary folder, or the folder cannot be written.
         """
 
-    def drop(self, names: Sequence[str]) -> None:
-        """Take files out of the folder, for good; nothing is taken once this place is cleared away."""
+    def delete(self, names: Sequence[str]) -> None:
+        """Delete files of the folder; nothing is deleted once the temporary folder is."""
 
 
 class Folder(Protocol):
-    """Flat: names have no slash in them."""
+    """A flat folder: names have no slash in them."""
 
     name: str
     """As people wrote it."""
 
     shared: bool
-    """Whether other processes of the job reach files aside by the same path."""
+    """Whether other processes of the job reach temporary files by the same path."""
 
     def make(self) -> None: ...
 
@@ -55,24 +55,13 @@ class Folder(Protocol):
             PeerLost: nobody can tell; the volume or the service fails.
         """
 
-    def aside(self, label: str) -> AbstractContextManager[Aside]: ...
+    def temporary(self, label: str) -> AbstractContextManager[TemporaryFolder]: ...
 
-    def clear(self) -> None:
-        """Remove what writers have left aside."""
+    def delete_temporary(self) -> None:
+        """Delete what writers have left in temporary folders."""
 
-    def fetched(self, stem: str) -> AbstractContextManager[str]:
+    def download(self, stem: str) -> AbstractContextManager[str]:
         """A path on this machine that the files `<stem>.*` begin with."""
-
-
-def folder(directory: str) -> Folder:
-    """The folder meant by a path or URI."""
-    if "://" in directory and not directory.startswith("file://"):
-        from dtj_trainer.storage.remote_folder import RemoteFolder
-
-        return RemoteFolder(directory)
-    from dtj_trainer.storage.local_folder import LocalFolder
-
-    return LocalFolder(directory.removeprefix("file://"))
 
 
 def json_text(value: Mapping[str, Any]) -> str:
@@ -81,10 +70,10 @@ def json_text(value: Mapping[str, Any]) -> str:
 
 def write_json(place: Folder, name: str, value: Mapping[str, Any]) -> None:
     """Replace a file by a JSON object."""
-    with place.aside(name) as aside:
-        (aside.path / name).write_text(json_text(value), encoding="utf-8")
-        aside.ready([name])
-        aside.move([name])
+    with place.temporary(name) as temporary:
+        (temporary.path / name).write_text(json_text(value), encoding="utf-8")
+        temporary.upload([name])
+        temporary.commit([name])
 
 
 def read_json(place: Folder, name: str) -> dict[str, Any] | None:

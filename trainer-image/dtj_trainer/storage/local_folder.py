@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dtj_trainer.errors import PeerLost
-from dtj_trainer.storage.folder import ASIDE
+from dtj_trainer.storage.folder import TEMPORARY_PREFIX
 
 READ_SECONDS = 0.5
 """Between two tries of a read that fails."""
@@ -48,39 +48,39 @@ class LocalFolder:
         raise AssertionError
 
     @contextlib.contextmanager
-    def aside(self, label: str) -> Iterator["_Aside"]:
-        path = self._path / f"{ASIDE}{os.getpid()}-{label}"
+    def temporary(self, label: str) -> Iterator["_TemporaryFolder"]:
+        path = self._path / f"{TEMPORARY_PREFIX}{os.getpid()}-{label}"
         path.mkdir(parents=True, exist_ok=True)
         try:
-            yield _Aside(path, self._path)
+            yield _TemporaryFolder(path, self._path)
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
-    def clear(self) -> None:
-        for left in self._path.glob(f"{ASIDE}*"):
+    def delete_temporary(self) -> None:
+        for left in self._path.glob(f"{TEMPORARY_PREFIX}*"):
             shutil.rmtree(left, ignore_errors=True)
 
     @contextlib.contextmanager
-    def fetched(self, stem: str) -> Iterator[str]:
+    def download(self, stem: str) -> Iterator[str]:
         yield str(self._path / stem)
 
 
 @dataclass(frozen=True, slots=True)
-class _Aside:
+class _TemporaryFolder:
     path: Path
     folder: Path
 
-    def ready(self, names: Sequence[str]) -> None:
+    def upload(self, names: Sequence[str]) -> None:
         for name in names:
             _flush(self.path / name)
 
-    def move(self, names: Sequence[str]) -> None:
+    def commit(self, names: Sequence[str]) -> None:
         for name in names:
             (self.path / name).replace(self.folder / name)
         with contextlib.suppress(OSError):  # not every file system can do this for a directory
             _flush(self.folder)
 
-    def drop(self, names: Sequence[str]) -> None:
+    def delete(self, names: Sequence[str]) -> None:
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / name).replace(self.path / name)

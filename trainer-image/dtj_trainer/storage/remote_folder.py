@@ -1,6 +1,6 @@
 """A place behind a URI that fsspec knows: an object store, or HDFS through its HTTP interface.
 
-Files are carried over under a name aside and then moved by the server: a rename on HDFS, a copy on object stores, both
+Files are uploaded under a temporary name and then moved by the server: a rename on HDFS, a copy on object stores, both
 at once for whoever reads.
 """
 
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dtj_trainer.data.sources.files import file_system
 from dtj_trainer.errors import PeerLost, PreflightFailed
-from dtj_trainer.storage.folder import ASIDE
+from dtj_trainer.storage.file_system import file_system
+from dtj_trainer.storage.folder import TEMPORARY_PREFIX
 
 ATTEMPTS = 5
 """Tries of one request; waits of 0.5, 1, 2 and 4 s between them."""
@@ -55,24 +55,24 @@ class RemoteFolder:
             return None
 
     @contextlib.contextmanager
-    def aside(self, label: str) -> Iterator["_Aside"]:
-        place = f"{ASIDE}{os.uname().nodename}-{os.getpid()}-{label}"
+    def temporary(self, label: str) -> Iterator["_TemporaryFolder"]:
+        place = f"{TEMPORARY_PREFIX}{os.uname().nodename}-{os.getpid()}-{label}"
         with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
-            aside = _Aside(Path(path), self, place, set())
+            temporary = _TemporaryFolder(Path(path), self, place, set())
             try:
-                yield aside
+                yield temporary
             finally:
                 with contextlib.suppress(Exception):
-                    for name in aside.left:
+                    for name in temporary.left:
                         self.remove(f"{place}.{name}")
 
-    def clear(self) -> None:
+    def delete_temporary(self) -> None:
         for name in self.names():
-            if name.startswith(ASIDE):
+            if name.startswith(TEMPORARY_PREFIX):
                 self.remove(name)
 
     @contextlib.contextmanager
-    def fetched(self, stem: str) -> Iterator[str]:
+    def download(self, stem: str) -> Iterator[str]:
         path = tempfile.mkdtemp(prefix="dtj-state-")
         try:
             for name in self.names():
@@ -138,7 +138,7 @@ class RemoteFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Aside:
+class _TemporaryFolder:
     path: Path
     folder: RemoteFolder
     place: str
@@ -146,7 +146,7 @@ class _Aside:
     left: set[str]
     """What was carried over and is not moved yet."""
 
-    def ready(self, names: Sequence[str]) -> None:
+    def upload(self, names: Sequence[str]) -> None:
         """What cannot be moved is carried to its place at once: nobody looks for it before its index is there."""
         for name in names:
             path = self.path / name
@@ -156,13 +156,13 @@ class _Aside:
             else:
                 self.folder.put(path, name)
 
-    def move(self, names: Sequence[str]) -> None:
+    def commit(self, names: Sequence[str]) -> None:
         for name in names:
             if name in self.left:
                 self.folder.move(f"{self.place}.{name}", name)
                 self.left.remove(name)
 
-    def drop(self, names: Sequence[str]) -> None:
+    def delete(self, names: Sequence[str]) -> None:
         for name in names:
             self.folder.remove(name)
 

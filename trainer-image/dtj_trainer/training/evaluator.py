@@ -13,7 +13,8 @@ from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.event_files import Events
-from dtj_trainer.storage.folder import folder, read_json, write_json
+from dtj_trainer.storage.folder import read_json, write_json
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.training.history import numbers
 
 POLL_SECONDS = 1.0
@@ -32,7 +33,7 @@ class SideCar:
         self._keeper = keeper
         self._evaluate = evaluate
         logs = f"{session.environment.checkpoint.logs}/eval"
-        self._place = folder(logs)
+        self._place = open_folder(logs)
         self._place.make()
         self._events = Events(logs)
         note = read_json(self._place, SEEN) or {}

@@ -21,7 +21,7 @@ from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
@@ -128,7 +128,7 @@ class SharedCheckpoints:
         if not self._enabled:
             return
         if session.is_chief:
-            self._owner = Owner(folder(settings.directory), session.environment.uid, session.environment.attempt)
+            self._owner = Owner(open_folder(settings.directory), session.environment.uid, session.environment.attempt)
         self._files = Checkpoints(settings.directory, settings.keep, self._owner)
         if self._owner is not None:
             self._files.claim()

@@ -11,7 +11,7 @@ import tensorflow as tf
 from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.errors import TrainerError
-from dtj_trainer.storage.folder import folder
+from dtj_trainer.storage.open import open_folder
 
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "os.link", "os.truncate"}
 
@@ -40,7 +40,7 @@ def save(step: int) -> None:
 
 
 def owner(attempt: int) -> Owner:
-    return Owner(folder(str(directory)), "u", attempt)
+    return Owner(open_folder(str(directory)), "u", attempt)
 
 
 directory = Path(sys.argv[1])

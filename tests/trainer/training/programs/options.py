@@ -17,7 +17,7 @@ from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.owner_file import Owner
 from dtj_trainer.data.adapters.adapter import get_validation_adapter
 from dtj_trainer.data.sharding import BatchSize
-from dtj_trainer.storage.folder import folder as local
+from dtj_trainer.storage.open import open_folder as local
 from dtj_trainer.training import loop
 
 session = dtj.init(seed=1)

@@ -6,24 +6,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.storage.file_system import file_system
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A path, a directory, a pattern with `*` or, through directories, `**`, a URI, or several of these."""
 
-WEBHDFS_PORT = 9870
-RPC_PORTS = (8020, 9000)
-"""The NameNode's ports for Hadoop's own protocol; a URI that names one means the NameNode, not that port."""
 ATTEMPTS = 4
 """Readings of a remote block before it counts as unreadable; waits of 0.5, 1 and 2 s between them."""
-RETRIES = timedelta(seconds=15)
-"""Within one reading of an object from Google's store; the driver's own limit is a quarter of an hour."""
 
 
 @dataclass(frozen=True)
@@ -157,47 +152,11 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
         return [File(_name(uri, each), each, int(system.info(each)["size"]), system) for each in matching]
 
 
-def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
-    """The fsspec file system of a URI, and the path there. pyarrow brings drivers for object stores along."""
-    import fsspec
-    from fsspec.implementations.arrow import ArrowFSWrapper
-    from pyarrow import fs
-
-    scheme, path = uri.split("://", 1)
-    if scheme in {"gs", "gcs"}:
-        return ArrowFSWrapper(fs.GcsFileSystem(**{"retry_time_limit": RETRIES, **storage})), path
-    if scheme in {"s3", "s3a"}:
-        return ArrowFSWrapper(fs.S3FileSystem(**{**_s3_endpoint(), **storage})), path
-    if scheme in {"hdfs", "webhdfs"}:
-        from dtj_trainer.storage.file_system import WebHdfs
-
-        parts = urlsplit(by_webhdfs(uri))
-        return WebHdfs(**{"host": parts.hostname, "port": parts.port, "user": parts.username, **storage}), parts.path
-    return fsspec.core.url_to_fs(uri, **storage)
-
-
-def _s3_endpoint() -> dict[str, str]:
-    """The store that the environment names. The driver reads it too, but then looks for a host of the bucket's name."""
-    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    parts = urlsplit(url or "")
-    return {"scheme": parts.scheme, "endpoint_override": parts.netloc} if parts.netloc else {}
-
-
 def _name(uri: str, path: str) -> str:
     """What people call the file that fsspec calls `path`. The host of a URI is the NameNode, or else the bucket."""
     parts = urlsplit(uri)
     in_hdfs = parts.scheme in {"hdfs", "webhdfs"}
     return f"{parts.scheme}://{parts.netloc}{path}" if in_hdfs else f"{parts.scheme}://{path.lstrip('/')}"
-
-
-def by_webhdfs(uri: str) -> str:
-    """hdfs:// is read through the NameNode's HTTP interface, which needs no Hadoop and no Java here."""
-    parts = urlsplit(uri)
-    if parts.scheme != "hdfs":
-        return uri
-    port = WEBHDFS_PORT if parts.port is None or parts.port in RPC_PORTS else parts.port
-    user = f"{parts.username}@" if parts.username else ""
-    return urlunsplit(("webhdfs", f"{user}{parts.hostname}:{port}", parts.path, "", ""))
 
 
 def _is_data(name: str, suffix: str) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from dtj_trainer.data.sources.columns import Columns
 from dtj_trainer.data.sources.files import File, Files, explain_read_errors, find, needs
-from dtj_trainer.data.sources.table import Block, Columns
+from dtj_trainer.data.sources.table import Block
 from dtj_trainer.errors import PreflightFailed
 
 FOOTERS_AT_ONCE = 8
