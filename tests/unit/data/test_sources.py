@@ -19,7 +19,7 @@ from dtj_trainer.data.sampler import Order
 from dtj_trainer.data.sharding import Shard
 from dtj_trainer.data.sources import csv_files, tfrecord_files
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.storage import file_system
+from dtj_trainer.storage import file_system, webhdfs
 from tests.trainer.data import tfrecords
 
 
@@ -222,7 +222,7 @@ def test_hdfs_goes_through_webhdfs():
 
 
 def test_an_hdfs_that_is_silent_or_away_is_told_of_in_one_sentence(monkeypatch):
-    monkeypatch.setattr(file_system, "SILENCE_SECONDS", 0.1)
+    monkeypatch.setattr(webhdfs, "SILENCE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(PreflightFailed, match=f"the service that holds hdfs://127.0.0.1:{port}/a does not answer"):
