@@ -16,7 +16,7 @@ from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
 from dtj_trainer.training.keras.learning_rate import factor, known
-from dtj_trainer.training.schedule import length
+from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import GROWTH, LARGEST, TARGET_SECONDS, StepsPerExecutionTuner
 
 
@@ -93,35 +93,36 @@ def test_a_chief_finds_the_hosts_of_a_slice_in_its_cluster():
     ],
 )
 def test_epochs_and_steps_end_a_training_whichever_comes_first(epochs, steps, per_epoch, known, expected):
-    found = length(epochs, steps, per_epoch, known)
+    found = Schedule.of(epochs, steps, per_epoch, known)
     assert (found.total, found.per_epoch) == expected
 
 
 def test_a_length_that_cannot_be_is_refused():
     for wrong in ({"epochs": 0}, {"steps": 0}, {"steps_per_epoch": -1}):
         with pytest.raises(PreflightFailed, match="has to be at least 1"):
-            length(**{"epochs": None, "steps": None, "steps_per_epoch": None, "known_epoch_steps": 5, **wrong})
+            Schedule.of(**{"epochs": None, "steps": None, "steps_per_epoch": None, "known_epoch_steps": 5, **wrong})
     with pytest.raises(PreflightFailed, match="fewer examples than one global batch"):
-        length(1, None, None, 0)
+        Schedule.of(1, None, None, 0)
     with pytest.raises(PreflightFailed, match="size of the data is not known"):
-        length(1, None, None, None)
+        Schedule.of(1, None, None, None)
 
 
 def test_epochs_end_where_they_should_and_the_last_one_with_the_training():
-    ends = length(None, 25, 10, None)
+    ends = Schedule.of(None, 25, 10, None)
     assert [ends.next_end(step) for step in (0, 9, 10, 19, 20, 24)] == [10, 10, 20, 20, 25, 25]
     assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20, 25]
     assert [ends.epoch(step) for step in (0, 9, 10, 24)] == [0, 0, 1, 2]
     assert ends.epochs == 3
-    assert length(None, 25, None, None).ends_epoch(25)
+    assert Schedule.of(None, 25, None, None).ends_epoch(25)
 
 
 def test_after_a_change_of_the_batch_the_epochs_left_are_those_of_the_examples():
-    halved = length(4, None, None, 10).after(30, 15)  # thirty updates of half the present batch: one and a half epochs
+    # Thirty updates of half the present batch: one and a half epochs.
+    halved = Schedule.of(4, None, None, 10).after(30, 15)
     assert [halved.epoch(30), halved.batch(30), halved.next_end(30), halved.total] == [1, 5, 35, 55]
     assert [step for step in range(30, 56) if halved.ends_epoch(step)] == [35, 45, 55]
     assert halved.epochs == 4
-    doubled = length(4, 20, None, 10).after(5, 10)
+    doubled = Schedule.of(4, 20, None, 10).after(5, 10)
     assert [doubled.epoch(5), doubled.batch(5), doubled.next_end(5), doubled.total] == [1, 0, 15, 20]
 
 

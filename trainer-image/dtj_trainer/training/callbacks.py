@@ -7,8 +7,8 @@ from typing import Any
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.training.loop import Hooks
-from dtj_trainer.training.schedule import Length
-from dtj_trainer.training.validation import EachBatch, Evaluation
+from dtj_trainer.training.schedule import Schedule
+from dtj_trainer.training.validation import BatchHooks, Validation
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 VALIDATION = ("on_test_batch_begin", "on_test_batch_end")
@@ -18,7 +18,7 @@ WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 class Callbacks:
     """Runs on every process; callbacks that write files run on the chief alone."""
 
-    def __init__(self, callbacks: Any, model: Any, session: Session, ends: Length) -> None:
+    def __init__(self, callbacks: Any, model: Any, session: Session, schedule: Schedule) -> None:
         import keras
 
         callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
@@ -32,11 +32,11 @@ class Callbacks:
         self._hear_validation = any(_hears(callback, VALIDATION) for callback in callbacks)
         self._list = None
         if callbacks:
-            per_epoch = ends.per_epoch or ends.total
+            per_epoch = schedule.per_epoch or schedule.total
             self._list = keras.callbacks.CallbackList(
-                own, add_history=True, model=model, epochs=ends.epochs, steps=per_epoch, verbose=0
+                own, add_history=True, model=model, epochs=schedule.epochs, steps=per_epoch, verbose=0
             )
-        self._ends = ends
+        self._schedule = schedule
 
     def begin(self) -> None:
         if self._list is not None:
@@ -46,7 +46,7 @@ class Callbacks:
         if self._list is not None:
             self._list.on_train_end(dict(metrics))
 
-    def hooks(self, evaluation: Evaluation | None) -> Hooks:
+    def hooks(self, evaluation: Validation | None) -> Hooks:
         callbacks = self._list
         if callbacks is None:
             return Hooks(validate=evaluation.run if evaluation else None)
@@ -57,15 +57,15 @@ class Callbacks:
             wants_stop=lambda: bool(self._model.stop_training),
         )
         if self._hear_training:
-            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._ends.batch(step))
-            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._ends.batch(step), means)
+            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._schedule.batch(step))
+            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._schedule.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Evaluation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
+    def _heard(self, evaluation: Validation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
         """The evaluation, with its begin, its end, and each batch where somebody listens."""
         each = None
         if self._hear_validation:
-            each = EachBatch(
+            each = BatchHooks(
                 callbacks.on_test_batch_begin,
                 callbacks.on_test_batch_end,
                 enough=lambda: bool(self._model.stop_evaluating),

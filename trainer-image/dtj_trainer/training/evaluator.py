@@ -21,7 +21,7 @@ POLL_SECONDS = 1.0
 SEEN = "evaluated.json"
 
 
-class SideCar:
+class EvaluatorLoop:
     """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
 
     def __init__(

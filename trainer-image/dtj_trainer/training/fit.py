@@ -15,8 +15,8 @@ from dtj_trainer.training.keras.checks import check_evaluates
 from dtj_trainer.training.keras.initial_weights import load_initial_weights
 from dtj_trainer.training.keras.trainable import KerasTrainable
 from dtj_trainer.training.run_training import Training, check_arguments, optional_path, run_training, set_seed
-from dtj_trainer.training.schedule import length
-from dtj_trainer.training.validation import Evaluation
+from dtj_trainer.training.schedule import Schedule
+from dtj_trainer.training.validation import Validation
 
 
 def fit(
@@ -64,7 +64,7 @@ def fit(
             seed=seed,
             length=EpochLength.of(epochs, steps, steps_per_epoch),
         )
-        ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
+        schedule = Schedule.of(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         model = make_model(model, mixed_precision)
         build(model, adapter.element_spec, session)
         if validation is not None:
@@ -79,7 +79,7 @@ def fit(
                 total=adapter.batch_size.total or global_batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * ends.per_epoch if ends.per_epoch and not by_steps else 500,
+            warm_up_steps=5 * schedule.per_epoch if schedule.per_epoch and not by_steps else 500,
         )
         trainable = KerasTrainable(model, session, clip_norm=clip_norm)
         weights = optional_path(initial_weights)
@@ -88,8 +88,8 @@ def fit(
                 session,
                 trainable,
                 adapter,
-                ends,
-                validation=Evaluation.of(trainable, session, validation, adapter.batch_size),
+                schedule,
+                validation=Validation.of(trainable, session, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=model,
                 accumulate=accumulate,

@@ -20,7 +20,7 @@ from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.history import numbers
-from dtj_trainer.training.schedule import Length
+from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
 from dtj_trainer.training.steps.trainable import Trainable
 
@@ -47,13 +47,13 @@ class Hooks:
 
 
 @dataclass(slots=True)
-class Loop:
+class TrainingLoop:
     """One training from its position to its length."""
 
     session: Session
     trainable: Trainable
     call: StepRunner
-    length: Length
+    schedule: Schedule
     keeper: Keeper
     position: TrainingPosition
     accumulate: int = 1
@@ -72,7 +72,7 @@ class Loop:
 class _Run:
     """The moving parts of one run."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: TrainingLoop) -> None:
         self.loop = loop
         self.session = loop.session
         self.position = loop.position
@@ -87,8 +87,8 @@ class _Run:
         self.summed = loop.position.metric_examples
         self.reported = time.monotonic()
         chief = self.session.is_chief
-        epochs = loop.length.epochs if loop.length.per_epoch else None
-        self.console = Console(speaks=chief, total=loop.length.total, epochs=epochs)
+        epochs = loop.schedule.epochs if loop.schedule.per_epoch else None
+        self.console = Console(speaks=chief, total=loop.schedule.total, epochs=epochs)
         self.events = Events(self.session.environment.checkpoint.logs if chief else "")
         logs, steps = self.session.environment.checkpoint.logs, self.session.environment.profile_steps
         self.profiler = Profiler(logs, steps, self.session.reporter, self.session.commands)
@@ -97,14 +97,14 @@ class _Run:
     def to_the_end(self) -> tuple[TrainingPosition, dict[str, float]]:
         loop = self.loop
         if self.position.step:
-            self.console.say(f"going on after step {self.position.step} of {loop.length.total}")
+            self.console.say(f"going on after step {self.position.step} of {loop.schedule.total}")
         try:
-            if self.position.epoch_end_pending and loop.length.ends_epoch(self.position.step):
-                self._begin_again(loop.length.epoch(self.position.step - 1))
+            if self.position.epoch_end_pending and loop.schedule.ends_epoch(self.position.step):
+                self._begin_again(loop.schedule.epoch(self.position.step - 1))
                 self._end_epoch()
                 self._begin_epoch()
-            elif 0 < self.position.step < loop.length.total:
-                self._begin_again(loop.length.epoch(self.position.step))
+            elif 0 < self.position.step < loop.schedule.total:
+                self._begin_again(loop.schedule.epoch(self.position.step))
             else:
                 self._begin_epoch()
             while not self._over():
@@ -134,7 +134,7 @@ class _Run:
         if loop.hooks.batch_end is not None:
             loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainable.local_metrics()})
             self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.votes.stop_training > 0
-        ends_epoch = self.stopped or loop.length.ends_epoch(self.position.step)
+        ends_epoch = self.stopped or loop.schedule.ends_epoch(self.position.step)
         if ends_epoch:
             self._take_metrics()
             self._end_epoch()
@@ -149,11 +149,11 @@ class _Run:
             self._leave()
 
     def _over(self) -> bool:
-        return self.position.step >= self.loop.length.total or self.stopped
+        return self.position.step >= self.loop.schedule.total or self.stopped
 
     def _begin_epoch(self) -> None:
         if not self._over():
-            self.loop.hooks.epoch_begin(self.loop.length.epoch(self.position.step))
+            self.loop.hooks.epoch_begin(self.loop.schedule.epoch(self.position.step))
 
     def _begin_again(self, epoch: int) -> None:
         """Tell callbacks of an epoch that had begun before the save: what they set the learning rate to is in it."""
@@ -164,14 +164,14 @@ class _Run:
         if self.loop.hooks.single_steps:
             return 1
         step = self.position.step
-        ends = [self.loop.length.next_end(step), self.loop.keeper.next_step(step)]
+        ends = [self.loop.schedule.next_end(step), self.loop.keeper.next_step(step)]
         return max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
 
     def _votes(self) -> Votes:
         commands = self.session.commands
         chief, hooks = self.session.is_chief, self.loop.hooks
         wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
-        silent = self.loop.length.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
+        silent = self.loop.schedule.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
         return Votes(
             seconds_per_step=self.seconds_per_step,
             save=float(wanted),
@@ -201,7 +201,7 @@ class _Run:
 
     def _report(self, steps: int, seconds: float, called: StepResult) -> None:
         step, self.loss = self.position.step, called.means.get("loss")
-        epoch = self.loop.length.epoch(step - 1)
+        epoch = self.loop.schedule.epoch(step - 1)
         rate = self._tell(steps, seconds, called.examples, called.data_wait_seconds)
         per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
         self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
@@ -217,8 +217,8 @@ class _Run:
             seconds=seconds,
             examples=examples,
             data_wait_seconds=wait_seconds,
-            total_steps=self.loop.length.total,
-            epoch=self.loop.length.epoch(step - 1),
+            total_steps=self.loop.schedule.total,
+            epoch=self.loop.schedule.epoch(step - 1),
             loss=self.loss,
             learning_rate=rate,
             metrics=dict(self.metrics),
@@ -247,7 +247,7 @@ class _Run:
 
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
-        loop, epoch, metrics = self.loop, self.loop.length.epoch(self.position.step - 1), self.metrics
+        loop, epoch, metrics = self.loop, self.loop.schedule.epoch(self.position.step - 1), self.metrics
         loop.trainable.sync_statistics()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
@@ -279,7 +279,7 @@ class _Run:
         self.loop.trainable.sync_statistics()
         self.events.flush()
         position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
-        self.loop.keeper.save(position, self.loop.length.epoch(self.position.step), self.metrics)
+        self.loop.keeper.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
         self.session.reporter.phase("train")
 
     def _leave(self) -> NoReturn:

@@ -15,16 +15,16 @@ from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.training.callbacks import Callbacks
-from dtj_trainer.training.evaluator import SideCar
+from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import Result
-from dtj_trainer.training.loop import Loop
-from dtj_trainer.training.schedule import Length
+from dtj_trainer.training.loop import TrainingLoop
+from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.compiled_step import CompiledStep
 from dtj_trainer.training.steps.parameter_server import ParameterServerStepRunner, coordinator
 from dtj_trainer.training.steps.parameter_server_data import closure_data
 from dtj_trainer.training.steps.step_runner import StepRunner
 from dtj_trainer.training.steps.trainable import Trainable
-from dtj_trainer.training.validation import Evaluation
+from dtj_trainer.training.validation import Validation
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Training:
     session: Session
     trainable: Trainable
     data: DataAdapter
-    ends: Length
-    validation: Evaluation | None
+    schedule: Schedule
+    validation: Validation | None
     callbacks: Sequence[Any] | None
     callback_model: Any
     """What callbacks see as their model."""
@@ -65,18 +65,18 @@ def run_training(training: Training) -> Result:
     keeper = Keeper(session, trainable.objects, job)
     if session.role == "evaluator":
         return _evaluate_checkpoints(training, keeper)
-    steps_by = _step_runner(training)
-    waited = _wait_for_takeover(steps_by)
+    runner = _step_runner(training)
+    waited = _wait_for_takeover(runner)
     resumed = keeper.resume()
     if resumed is None and training.load_initial_weights is not None:
         training.load_initial_weights()
     position = resumed or TrainingPosition()
-    ends = _from_position(training, position)
+    schedule = _from_position(training, position)
     trainable.reset_metrics()
-    callbacks = Callbacks(training.callbacks, training.callback_model, session, ends)
-    steps_by.seek(position)
+    callbacks = Callbacks(training.callbacks, training.callback_model, session, schedule)
+    runner.seek(position)
     _check_same_data(session, training.data)
-    loop = Loop(session, trainable, steps_by, ends, keeper, position, accumulate)
+    loop = TrainingLoop(session, trainable, runner, schedule, keeper, position, accumulate)
     loop.hooks = callbacks.hooks(training.validation)
     session.reporter.phase("build", time.monotonic() - training.began - waited)
     callbacks.begin()
@@ -84,7 +84,7 @@ def run_training(training: Training) -> Result:
     trainable.finish()
     session.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
-    _finish(training, keeper, position, ends.epoch(position.step), metrics)
+    _finish(training, keeper, position, schedule.epoch(position.step), metrics)
     return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, training.model)
 
 
@@ -138,21 +138,21 @@ def _step_runner(training: Training) -> StepRunner:
     )
 
 
-def _wait_for_takeover(steps_by: StepRunner) -> float:
+def _wait_for_takeover(runner: StepRunner) -> float:
     """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
     takeover = process_takeover()
     if takeover.pending:
-        steps_by.prepare()
+        runner.prepare()
     return takeover.wait()
 
 
-def _from_position(training: Training, position: TrainingPosition) -> Length:
+def _from_position(training: Training, position: TrainingPosition) -> Schedule:
     """The length of a training that has come to `position`, perhaps by other batches: epochs are passes over data."""
-    ends, known = training.ends, training.data.steps_per_epoch
+    schedule, known = training.schedule, training.data.steps_per_epoch
     update = (training.data.batch_size.total or 0) * training.accumulate
-    if known is None or not update or ends.per_epoch != known:
-        return ends
-    return ends.after(position.step, position.data.examples // update)
+    if known is None or not update or schedule.per_epoch != known:
+        return schedule
+    return schedule.after(position.step, position.data.examples // update)
 
 
 def _check_same_data(session: Session, data: DataAdapter) -> None:
@@ -176,7 +176,7 @@ def _check_same_data(session: Session, data: DataAdapter) -> None:
 def _evaluate_checkpoints(training: Training, keeper: Keeper) -> Result:
     """What the evaluator does instead of training."""
     session, validation = training.session, training.validation
-    step, metrics = SideCar(session, keeper, validation.run if validation else None).to_the_end()
+    step, metrics = EvaluatorLoop(session, keeper, validation.run if validation else None).to_the_end()
     session.reporter.phase("done")
     return Result(step, metrics, session.choice.type, None, training.model)
 

@@ -9,7 +9,7 @@ from dtj_trainer.errors import PreflightFailed
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class Schedule:
     """So many steps, or so many passes of `per_epoch` steps (None: the training has no epochs)."""
 
     steps: int | None
@@ -18,7 +18,28 @@ class Length:
     first: int = 0
     """The update count at which the first epoch would have begun, had all updates been as large as now."""
 
-    def after(self, step: int, as_now: int) -> "Length":
+    @classmethod
+    def of(
+        cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None, known_epoch_steps: int | None
+    ) -> "Schedule":
+        """From the arguments of `fit` and `train`, and the updates in one pass over the data, where known.
+
+        Raises:
+            PreflightFailed: nothing says where the training ends, or a number is impossible.
+        """
+        for name, value in (("epochs", epochs), ("steps", steps), ("steps_per_epoch", steps_per_epoch)):
+            if value is not None and value < 1:
+                raise PreflightFailed(f"{name} is {value}; it has to be at least 1")
+        per_epoch = steps_per_epoch or known_epoch_steps
+        if steps is None and epochs is None:
+            epochs = 1
+        if epochs is not None and per_epoch == 0:
+            raise PreflightFailed("the data has fewer examples than one global batch; use a smaller batch or more data")
+        if epochs is not None and per_epoch is None and steps is None:
+            raise PreflightFailed("the size of the data is not known; give steps_per_epoch= or steps=")
+        return cls(steps, epochs, per_epoch or None)
+
+    def after(self, step: int, as_now: int) -> "Schedule":
         """The same epochs for a training whose `step` updates took as many examples as `as_now` updates take now."""
         return replace(self, first=step - as_now)
 
@@ -49,22 +70,3 @@ class Length:
     @property
     def epochs(self) -> int:
         return -(-(self.total - self.first) // self.per_epoch) if self.per_epoch else 1
-
-
-def length(epochs: int | None, steps: int | None, steps_per_epoch: int | None, known_epoch_steps: int | None) -> Length:
-    """Work out the length.
-
-    Raises:
-        PreflightFailed: nothing says where the training ends, or a number is impossible.
-    """
-    for name, value in (("epochs", epochs), ("steps", steps), ("steps_per_epoch", steps_per_epoch)):
-        if value is not None and value < 1:
-            raise PreflightFailed(f"{name} is {value}; it has to be at least 1")
-    per_epoch = steps_per_epoch or known_epoch_steps
-    if steps is None and epochs is None:
-        epochs = 1
-    if epochs is not None and per_epoch == 0:
-        raise PreflightFailed("the data has fewer examples than one global batch; use a smaller batch or more data")
-    if epochs is not None and per_epoch is None and steps is None:
-        raise PreflightFailed("the size of the data is not known; give steps_per_epoch= or steps=")
-    return Length(steps, epochs, per_epoch or None)

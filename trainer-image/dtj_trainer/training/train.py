@@ -11,9 +11,9 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.run_training import Training, check_arguments, run_training, set_seed
-from dtj_trainer.training.schedule import length
+from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.custom_step import CustomStep, build
-from dtj_trainer.training.validation import Evaluation
+from dtj_trainer.training.validation import Validation
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ def train(
             seed=seed,
             length=EpochLength.of(epochs, steps, steps_per_epoch),
         )
-        ends = length(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
+        schedule = Schedule.of(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, session)
         trainable = CustomStep(train_step, held, validation_step, accumulate)
@@ -85,8 +85,8 @@ def train(
                 session,
                 trainable,
                 adapter,
-                ends,
-                validation=Evaluation.of(trainable, session, validation, adapter.batch_size),
+                schedule,
+                validation=Validation.of(trainable, session, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=Subject(held),
                 accumulate=accumulate,

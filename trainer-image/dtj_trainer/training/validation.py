@@ -16,7 +16,7 @@ from dtj_trainer.training.steps.trainable import EvaluationOutput, Trainable
 
 
 @dataclass(frozen=True, slots=True)
-class EachBatch:
+class BatchHooks:
     """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
 
     begin: Callable[[int], None]
@@ -35,7 +35,7 @@ class _Round(NamedTuple):
     leaving: bool
 
 
-class Evaluation:
+class Validation:
     """The validation of one training; `run` is called by every process at the same step."""
 
     def __init__(self, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> None:
@@ -52,11 +52,11 @@ class Evaluation:
         """Of the last run, also where it was left before its end; names without `val_`."""
 
     @classmethod
-    def of(cls, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> "Evaluation | None":
+    def of(cls, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> "Validation | None":
         """Return the validation of a training; None without data."""
         return None if data is None else cls(trainable, session, data, batch_size)
 
-    def run(self, each: EachBatch | None = None) -> Mapping[str, Any] | None:
+    def run(self, each: BatchHooks | None = None) -> Mapping[str, Any] | None:
         """Return means and metrics over the whole validation data, names with `val_` before them.
 
         None in every process, after the same number of batches, where one was asked to leave meanwhile.
@@ -95,7 +95,7 @@ class Evaluation:
             made, batch, vector = self._of_several(iterator, batch, vector, tf.constant(self._tuner.count))
             yield vector, int(made), bool(batch.has_value())
 
-    def _one_by_one(self, each: EachBatch | None) -> Iterator[tuple[Any, int, bool]]:
+    def _one_by_one(self, each: BatchHooks | None) -> Iterator[tuple[Any, int, bool]]:
         """Yield the same, with a call for each batch."""
         import numpy as np
 
