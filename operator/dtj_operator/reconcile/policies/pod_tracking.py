@@ -31,6 +31,7 @@ def track_pods(scope: ReconcileScope) -> None:
             continue
         if not record.observed or pod.attempt > record.attempt:
             replicas.observe(replica, pod.attempt)
+            replicas.catch_up(pod.attempt)
         if _is_completed(scope, replica, pod):
             replicas.complete(replica)
     if scope.snapshot.created_attempts and not scope.conditions.finished:

@@ -98,8 +98,11 @@ class Replicas:
         return spec.restart_policy if spec else RestartPolicy.ON_FAILURE
 
     def observe(self, replica: Replica, attempt: int) -> None:
-        """Remember that the replica's pod exists, and of which attempt it is."""
+        """Remember that the replica's pod exists or has existed, and of which attempt it is."""
         self.records[replica] = self.records[replica]._replace(attempt=attempt, observed=True)
+
+    def catch_up(self, attempt: int) -> None:
+        """Count on from a pod's attempt where status knows only earlier ones."""
         self.attempt = max(self.attempt, attempt)
 
     def complete(self, replica: Replica) -> None:
