@@ -21,12 +21,13 @@ from statistics import median
 
 from bench.operator import load
 from dtj_operator.api.trainer_contract import EXIT_KILLED
-from dtj_operator.app.cli import COLLECT_AFTER
-from dtj_operator.app.manager import Operator
+from dtj_operator.app import kopf_app
+from dtj_operator.app.interpreter import GC_THRESHOLD
+from dtj_operator.app.manager import Manager
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import ApiServer
-from tests.support.fasttime import FastKopf, FastLoop
+from tests.support.fasttime import FastLoop
 from tests.support.kubelet import Kubelet
 
 SPEED = 15.0
@@ -124,13 +125,12 @@ def _resident(pid: int) -> float:
 async def run_operator(url: str, clock: AcceleratedClock) -> None:
     """Run the operator until it is killed."""
     connection = RestConfig(server=url, token=Token("operator"))
-    await Operator(QUIET, connection, lost=lambda: None, now=clock.now).run(asyncio.Event())
+    await kopf_app.run(Manager(QUIET, connection, lost=lambda: None, now=clock.now))
 
 
 def main(url: str, began: str) -> None:
     """Run the operator's process."""
-    FastKopf.install(SPEED)
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*GC_THRESHOLD)
     with suppress(KeyboardInterrupt), asyncio.Runner(loop_factory=lambda: FastLoop(SPEED)) as runner:
         runner.run(run_operator(url, AcceleratedClock(float(began))))
 

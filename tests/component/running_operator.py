@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.app.manager import Operator
-from dtj_operator.app.settings import Settings
-from dtj_operator.kube.rest_config import RestConfig, Token
+from dtj_operator.app.manager import utc_now
+from tests.support.operator_process import QUIET, OperatorProcess
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -17,27 +16,28 @@ if TYPE_CHECKING:
     from tests.support.apiserver import ApiServer
 
 JOBS = "distributedtrainingjobs"
-QUIET = Settings(leader_elect=False, metrics=None, health=None, progress=False)
 
 
 @asynccontextmanager
 async def running_operator(
-    server: ApiServer, *, token: str = "operator", lost: Callable[[], None] = lambda: None, **settings: Any
-) -> AsyncIterator[Operator]:
-    """Run an operator; stopped as by SIGTERM at the end."""
-    rest_config = RestConfig(server=server.url, namespace="dtj-system", token=Token(token))
-    operator = Operator(replace(QUIET, **settings), rest_config, lost=lost)
-    stop = asyncio.Event()
-    task = asyncio.create_task(operator.run(stop))
-    ready = asyncio.create_task(operator.ready.wait())
-    await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-    if task.done():
-        task.result()
+    server: ApiServer, *, token: str = "operator", **settings: Any
+) -> AsyncIterator[OperatorProcess]:
+    """Run an operator in a thread of its own; stopped as by SIGTERM at the end.
+
+    In this test's loop kopf would, at its end, wait for the API server's connections and then cancel them.
+    """
+    process = OperatorProcess(
+        server, loop=asyncio.new_event_loop(), now=utc_now, token=token, settings=replace(QUIET, **settings)
+    )
     try:
-        yield operator
+        process.start()
+        await process.ready()
+        yield process
     finally:
-        stop.set()
-        await task
+        process.terminate()
+        await process.ended()
+    if process.error is not None:
+        raise process.error
 
 
 def job(name: str = "train", *, worker: int = 2, **spec: Any) -> dict[str, Any]:

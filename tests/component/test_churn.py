@@ -6,12 +6,14 @@ import asyncio
 import random
 from typing import Any
 
-from dtj_operator.app.manager import Operator
+from dtj_operator.app import kopf_app
+from dtj_operator.app.manager import Manager
 from dtj_operator.kube.rest_config import RestConfig, Token
-from tests.component.running_operator import JOBS, QUIET, condition, job, status
+from tests.component.running_operator import JOBS, condition, job, status
 from tests.support.apiserver import ApiServer, Commit
 from tests.support.fasttime import IdleLoop
 from tests.support.kubelet import Kubelet
+from tests.support.operator_process import QUIET
 
 MANY = 12
 CHANGES = 120
@@ -85,10 +87,9 @@ def test_every_change_of_every_pod_is_told_within_the_second():
 async def scenario(loop: IdleLoop) -> None:
     async with ApiServer(now=loop.now) as server, Kubelet(server) as kubelet:
         rest_config = RestConfig(server=server.url, token=Token("operator"))
-        operator = Operator(QUIET, rest_config, lost=lambda: None, now=loop.now)
-        stop = asyncio.Event()
-        running = asyncio.create_task(operator.run(stop))
-        await operator.ready.wait()
+        manager = Manager(QUIET, rest_config, lost=lambda: None, now=loop.now)
+        running = asyncio.create_task(kopf_app.run(manager))
+        await manager.ready.wait()
         for number in range(MANY):
             server.create(JOBS, job(f"job-{number}", failurePolicy=BUDGET))
         names = [f"job-{number}" for number in range(MANY)]
@@ -102,5 +103,5 @@ async def scenario(loop: IdleLoop) -> None:
         assert lateness.wrong == {}, "changes that were lost"
         assert lateness.longest <= HELD_SECONDS + SPARE_SECONDS
         assert len([one for one in names if status(server, one)["restarts"]["total"]]) > MANY / 4, "too little happened"
-        stop.set()
+        manager.ending.set()
         await running

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from dtj_operator.app.http_server import health, serving
-from dtj_operator.app.settings import Address, SettingsProblem
+from dtj_operator.app.settings import Address, SettingsError
 
 
 def loopbacks() -> list[str]:
@@ -37,6 +37,6 @@ async def test_without_a_host_a_port_answers_under_ipv4_and_ipv6():
 
 async def test_a_port_that_is_taken_is_named():
     async with serving(health(str, str), Address("", 0)) as port:
-        with pytest.raises(SettingsProblem, match=rf"cannot listen on :{port}: Address already in use"):
+        with pytest.raises(SettingsError, match=rf"cannot listen on :{port}: Address already in use"):
             async with serving(health(str, str), Address("", port)):
                 pass

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dtj_operator.app import manager
-from dtj_operator.app.preflight import RestartNeeded, Unprepared
+from dtj_operator.app import preflight
+from dtj_operator.app.preflight import PreflightError
+from dtj_operator.app.runnables import RestartNeeded
 from dtj_operator.cache.namespaced_name import NamespacedName
 from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import Answer, ApiServer, Cut, Slow, gateway_timeout
@@ -103,8 +104,8 @@ async def test_a_failed_worker_is_replaced_and_the_job_recovers(api_server, kube
         await until(lambda: kubelet.incarnations("train-worker-1") == 2 and running(api_server))
         assert status(api_server)["restarts"]["total"] == 1
         assert status(api_server)["attempt"] == 1
-        assert operator.metrics.registry.get_sample_value("dtj_restarts_total", {"cause": "UserError"}) == 1
-        assert operator.metrics.registry.get_sample_value("dtj_pods_created_total", {}) == 3
+        assert operator.manager.metrics.registry.get_sample_value("dtj_restarts_total", {"cause": "UserError"}) == 1
+        assert operator.manager.metrics.registry.get_sample_value("dtj_pods_created_total", {}) == 3
 
 
 async def test_a_name_that_is_still_held_by_the_pod_that_goes_is_not_asked_for(api_server, kubelet):
@@ -129,8 +130,8 @@ async def test_the_success_of_worker_0_ends_the_job_and_the_others_go(api_server
         api_server.create(JOBS, job())
         await until(lambda: condition(api_server, "Succeeded")[0] == "True")
         await until(lambda: names(api_server) == ["train-worker-0"])
-        assert operator.metrics.registry.get_sample_value("dtj_jobs_succeeded_total", {}) == 1
-        assert operator.metrics.registry.get_sample_value("dtj_jobs", {"phase": "Succeeded"}) == 1
+        assert operator.manager.metrics.registry.get_sample_value("dtj_jobs_succeeded_total", {}) == 1
+        assert operator.manager.metrics.registry.get_sample_value("dtj_jobs", {"phase": "Succeeded"}) == 1
 
 
 async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_line(api_server):
@@ -139,10 +140,10 @@ async def test_counts_are_written_after_a_second_however_many_other_jobs_are_in_
         async def press() -> None:
             while True:
                 for number in range(20):
-                    operator.queue.add(NamespacedName("default", f"other-{number}"))
+                    operator.manager.queue.add(NamespacedName("default", f"other-{number}"))
                 await asyncio.sleep(0)
 
-        crowd = asyncio.create_task(press())
+        crowd = operator.run(press())
         api_server.create(JOBS, job())
         await until(lambda: len(names(api_server)) == 2)
         began = asyncio.get_running_loop().time()
@@ -182,7 +183,7 @@ async def test_an_operator_that_comes_back_goes_on_where_things_are(api_server, 
         await until(lambda: running(api_server, "second"))
         await until(lambda: kubelet.incarnations("train-worker-0") == 2 and running(api_server))
         assert kubelet.incarnations("train-worker-1") == 1
-        assert operator.metrics.registry.get_sample_value("dtj_jobs_created_total", {}) == 1
+        assert operator.manager.metrics.registry.get_sample_value("dtj_jobs_created_total", {}) == 1
 
 
 async def test_a_quota_shows_on_the_job_and_heals_by_itself(api_server, kubelet):
@@ -233,7 +234,7 @@ async def test_no_single_lost_write_changes_the_outcome(api_server, kubelet, fau
     async with running_operator(api_server) as operator:
         api_server.create(JOBS, job())
         await until(lambda: running(api_server))
-        assert operator.metrics.registry.get_sample_value("dtj_pods_created_total") == 2
+        assert operator.manager.metrics.registry.get_sample_value("dtj_pods_created_total") == 2
     assert kubelet.incarnations("train-worker-0") == kubelet.incarnations("train-worker-1") == 1
     assert len(api_server.list("services")) == 1
     assert status(api_server)["restarts"]["total"] == 0
@@ -261,7 +262,7 @@ async def test_jobs_of_other_namespaces_are_left_alone_in_namespaced_mode(api_se
 async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_until_it_is_back(
     api_server, kubelet, monkeypatch, caplog
 ):
-    monkeypatch.setattr(manager, "LEFT_OUT_SECONDS", 0.2)
+    monkeypatch.setattr(preflight, "LEFT_OUT_SECONDS", 0.2)
     everything = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]
     for namespace in ("default", "dtj-system"):
         api_server.access.grant("ours", "operator", everything, namespace)
@@ -279,7 +280,7 @@ async def test_a_namespace_whose_rights_went_with_it_leaves_the_others_served_un
 async def test_where_there_are_no_rights_in_any_namespace_nothing_is_begun(api_server):
     api_server.access.grant("ours", "operator", [], "default")
     at_work = running_operator(api_server, token="ours", namespaces=("kube-system", "default"))
-    with pytest.raises(Unprepared, match="may not list distributedtrainingjobs in namespace kube-system"):
+    with pytest.raises(PreflightError, match="may not list distributedtrainingjobs in namespace kube-system"):
         await at_work.__aenter__()
 
 

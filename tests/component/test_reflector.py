@@ -1,4 +1,4 @@
-"""Reflector, relister and kopf as sources of an indexer."""
+"""Reflector and relister as sources of an indexer."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from dtj_operator.app import kopf_app
-from dtj_operator.app.kopf_app import KopfSource
-from dtj_operator.app.preflight import RestartNeeded
 from dtj_operator.cache.indexer import Indexer
 from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.reflector import Reflector, list_into
 from dtj_operator.cache.relist import Relister
 from dtj_operator.kube.client import ApiClient
-from dtj_operator.kube.resources import JOBS, PODS
+from dtj_operator.kube.resources import PODS
 from dtj_operator.kube.rest_config import RestConfig, Token
 from tests.support.apiserver import Answer, ApiServer
 
@@ -66,13 +63,6 @@ async def running(work: Any):
 def pod(server: ApiServer, name: str, *, label: str = "train") -> None:
     metadata = {"name": name, "labels": {"dtj.dev/job-name": label} if label else {}}
     server.create("pods", {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}})
-
-
-def job(server: ApiServer, name: str) -> None:
-    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
-    server.create(
-        JOBS.plural, {"metadata": {"name": name}, "spec": {"replicaSpecs": {"worker": {"template": template}}}}
-    )
 
 
 async def test_a_reflector_knows_what_was_there_and_what_comes_and_goes(client, api_server):
@@ -159,61 +149,3 @@ async def test_a_relist_finds_a_deletion_that_the_watch_has_missed(client, api_s
         await relister.relist()
         assert names.known() == set()
         assert relister.healthy
-
-
-@pytest.mark.parametrize("namespaces", [(), ("default",)])
-async def test_kopf_tells_jobs_and_writes_nothing(rest_config, api_server, namespaces):
-    names, relisted = Names(), []
-    job(api_server, "old")
-    source = KopfSource(
-        rest_config,
-        user_agent="dtj-operator/test",
-        namespaces=namespaces,
-        indexer=names,
-        relisted=lambda: relisted.append(True),
-    )
-    async with running(source.run()):
-        await names.become("old", seconds=10)
-        job(api_server, "new")
-        await names.become("old", "new")
-        api_server.delete(JOBS.plural, "default", "old")
-        await names.become("new")
-    assert relisted
-    assert api_server.log.writes("dtj-operator/") == []
-    agents = {request.user_agent for request in api_server.log.requests}
-    assert agents == {"dtj-operator/test"}
-
-
-@pytest.mark.parametrize("code", [403, 410])
-async def test_a_watch_of_jobs_that_kopf_gives_up_ends_the_source(rest_config, api_server, code, monkeypatch):
-    monkeypatch.setattr(kopf_app, "ERROR_PAUSES", (0.01,))
-    api_server.faults.add(lambda request: request.verb == "watch", Answer(code), times=None)
-    source = KopfSource(
-        rest_config, user_agent="dtj-operator/test", namespaces=(), indexer=Names(), relisted=lambda: None
-    )
-    with pytest.raises(RestartNeeded, match="the watch of jobs has ended"):
-        await asyncio.wait_for(source.run(), 20)
-
-
-async def test_a_server_that_accepts_no_credentials_for_a_while_is_not_flooded_by_kopf(
-    api_server, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(kopf_app, "LOGIN_SECONDS", 0.3)
-    token = tmp_path / "token"
-    token.write_text("old")
-    rest_config = RestConfig(server=api_server.url, token=Token(file=token))
-    names = Names()
-    source = KopfSource(
-        rest_config, user_agent="dtj-operator/test", namespaces=(), indexer=names, relisted=lambda: None
-    )
-    job(api_server, "first")
-    async with running(source.run()):
-        await names.become("first", seconds=10)
-        api_server.faults.add(lambda request: request.token == "old", Answer(401, "Unauthorized"), times=None)
-        before = len(api_server.log.requests)
-        api_server.break_streams(JOBS.plural)
-        await asyncio.sleep(1.5)
-        assert 2 <= len(api_server.log.requests) - before <= 8
-        token.write_text("new")
-        job(api_server, "second")
-        await names.become("first", "second")

@@ -15,8 +15,8 @@ from tests.support.kubelet import Kubelet
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from dtj_operator.app.manager import Operator
     from tests.support.apiserver import ApiServer
+    from tests.support.operator_process import OperatorProcess
 
 
 @pytest.fixture
@@ -133,5 +133,5 @@ async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiS
         assert counted(third, "dtj_jobs", phase="Succeeded") == 1
 
 
-def counted(operator: Operator, name: str, **labels: str) -> float | None:
-    return operator.metrics.registry.get_sample_value(name, labels)
+def counted(operator: OperatorProcess, name: str, **labels: str) -> float | None:
+    return operator.manager.metrics.registry.get_sample_value(name, labels)

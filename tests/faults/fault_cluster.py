@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
 from tests.support.apiserver import Answer, ApiServer
-from tests.support.fasttime import FastClock, FastKopf
+from tests.support.fasttime import FastClock, FastLoop
 from tests.support.kubelet import Kubelet
 from tests.support.operator_process import QUIET, USER_AGENT, OperatorProcess
 from tests.support.realserver import RealServer
@@ -75,7 +75,6 @@ class FaultCluster:
 
     async def __aenter__(self) -> Self:
         """Start server and kubelet; operators are started by `start_operator`."""
-        FastKopf.install(self.clock.speed)
         sys.setswitchinterval(SWITCH_SECONDS)
         beating = asyncio.create_task(self.clock.run())
         self._stack.callback(beating.cancel)
@@ -95,7 +94,8 @@ class FaultCluster:
 
     def start_operator(self, settings: Settings = QUIET) -> OperatorProcess:
         """Start one more operator."""
-        operator = OperatorProcess(self.server, self.clock, settings=settings)
+        loop = FastLoop(self.clock.speed, self.clock.elapsed)
+        operator = OperatorProcess(self.server, loop=loop, now=self.clock.now, settings=settings)
         self.server.grant_operator_role(operator.token)
         self.operators.append(operator.start())
         return operator

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -100,35 +99,6 @@ class FastLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Loop seconds."""
         return self._clock() if self._clock is not None else time.monotonic() * self._speed
-
-
-class FastKopf(asyncio.DefaultEventLoopPolicy):
-    """Gives the thread in which the operator runs kopf a fast loop too; all other threads get usual ones.
-
-    kopf is started there by `asyncio.run`, which leaves no other way to choose the loop.
-    """
-
-    THREAD = "kopf"
-
-    def __init__(self, speed: float) -> None:
-        """`speed`: as for FastLoop."""
-        super().__init__()
-        self.speed = speed
-
-    @classmethod
-    def install(cls, speed: float) -> None:
-        """From now on, in this process. For all other threads nothing changes."""
-        policy = asyncio.get_event_loop_policy()
-        if isinstance(policy, cls):
-            policy.speed = speed
-        else:
-            asyncio.set_event_loop_policy(cls(speed))
-
-    def new_event_loop(self) -> asyncio.AbstractEventLoop:
-        """For the thread that asks."""
-        if threading.current_thread().name == self.THREAD:
-            return FastLoop(self.speed)
-        return super().new_event_loop()
 
 
 IDLE_SECONDS: Final = 0.001

@@ -1,23 +1,27 @@
 """The real operator in its own thread, which can be killed as with `kill -9`.
 
-The thread has its own event loop, and like a process it shares nothing with others but the API server. `kill` is
-abrupt: from that moment nothing that the operator still sends arrives (`kill_client`), so that cleanup of its tasks has
-no effect, and all its memory is dropped.
+The thread has its own event loop, which is kopf's too, and like a process it shares nothing with others but the API
+server. `kill` is abrupt: from that moment nothing that the operator still sends arrives (`kill_client`), so that
+cleanup of its tasks has no effect, and all its memory is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from itertools import count
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from dtj_operator.app.manager import Operator
+from dtj_operator.app import kopf_app
+from dtj_operator.app.manager import Manager
 from dtj_operator.app.settings import Settings
 from dtj_operator.kube.rest_config import RestConfig, Token
-from tests.support.fasttime import FastClock, FastLoop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
+    from datetime import datetime
 
 USER_AGENT: Final = "dtj-operator/"
 QUIET: Final = Settings(leader_elect=False, metrics=None, health=None, progress=False)
@@ -47,17 +51,25 @@ class Server(Protocol):
 class OperatorProcess:
     """One operator, which can be started, stopped and killed."""
 
-    def __init__(self, server: Server, clock: FastClock, *, settings: Settings = QUIET) -> None:
-        """Prepare an operator that uses `clock`; its bearer token is unique and also its thread's name."""
+    def __init__(
+        self,
+        server: Server,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        now: Callable[[], datetime],
+        token: str = "",
+        settings: Settings = QUIET,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare an operator with this loop and wall clock. Without a bearer token it gets one of its own."""
         self.server = server
-        self.token = f"operator-{next(_numbers)}"
+        self.token = token or f"operator-{next(_numbers)}"
         self.error: BaseException | None = None
         """Why it ended, when it was not told to."""
-        self._clock = clock
-        self._settings = settings
         self._killed = self._over = False
-        self._loop = FastLoop(clock.speed, clock.elapsed)
-        self._stop = asyncio.Event()
+        self._loop = loop
+        rest_config = RestConfig(server=server.url, namespace=OPERATOR_NAMESPACE, token=Token(self.token))
+        self.manager = Manager(settings, rest_config, lost=lost, now=now)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._main, name=self.token, daemon=True)
 
@@ -74,7 +86,11 @@ class OperatorProcess:
 
     def terminate(self) -> None:
         """Stop it as by SIGTERM: it finishes its work, then ends."""
-        self._from_outside(self._stop.set)
+        self._from_outside(self.manager.ending.set)
+
+    def run(self, work: Coroutine[None, None, None]) -> Future[None]:
+        """Run `work` in the operator's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     async def ended(self) -> None:
         """Wait until the thread is gone."""
@@ -129,17 +145,12 @@ class OperatorProcess:
             self._loop.close()
 
     async def _operate(self) -> None:
-        connection = RestConfig(server=self.server.url, namespace=OPERATOR_NAMESPACE, token=Token(self.token))
-        operator = Operator(self._settings, connection, lost=self._lose, now=self._clock.now)
-        telling = asyncio.create_task(self._tell_ready(operator))
+        telling = asyncio.create_task(self._tell_ready())
         try:
-            await operator.run(self._stop)
+            await kopf_app.run(self.manager)
         finally:
             telling.cancel()
 
-    async def _tell_ready(self, operator: Operator) -> None:
-        await operator.ready.wait()
+    async def _tell_ready(self) -> None:
+        await self.manager.ready.wait()
         self._ready.set()
-
-    def _lose(self) -> None:
-        logging.getLogger(__name__).info("leadership lost", extra={"operator": self.token})

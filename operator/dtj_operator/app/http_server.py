@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from dtj_operator.app.settings import SettingsProblem
+from dtj_operator.app.settings import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -36,7 +36,7 @@ def metrics(text: Callable[[], bytes]) -> web.Application:
 
 @asynccontextmanager
 async def serving(application: web.Application, address: Address) -> AsyncIterator[int]:
-    """Serve until left; yields the port. Raises SettingsProblem when the address is not free."""
+    """Serve until left; yields the port. Raises SettingsError when the address is not free."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, handle_signals=False)
     await runner.setup()
     try:
@@ -44,7 +44,7 @@ async def serving(application: web.Application, address: Address) -> AsyncIterat
             await web.SockSite(runner, _listening(address)).start()
         except OSError as error:
             msg = f"cannot listen on {address.host}:{address.port}: {error.strerror}"
-            raise SettingsProblem(msg) from error
+            raise SettingsError(msg) from error
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

@@ -12,7 +12,7 @@ ORDINARY = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
 """Attributes that every record has; all others are facts of that line."""
 QUIET = {
     "kopf": logging.WARNING,
-    "kopf._core.reactor.running": logging.ERROR,  # it warns that signals are not its business, which is the point
+    "kopf.activities.startup": logging.CRITICAL,  # the error that ends the operator is its last line
     "aiohttp": logging.WARNING,
     "asyncio": logging.WARNING,
 }

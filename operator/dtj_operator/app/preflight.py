@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dtj_operator.cache.node_monitor import LEASE_NAMESPACE
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 1.0
+LEFT_OUT_SECONDS = 60.0
+"""Between looks at a namespace in which there are no rights."""
 
 T = TypeVar("T")
 Rights = tuple[tuple["GroupVersionResource", str, tuple[str, ...]], ...]
@@ -35,20 +38,16 @@ POLICY_RIGHTS: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
 """With a network policy for each job."""
 
 
-class RestartNeeded(Exception):
-    """The process has to be started again; the message says why."""
-
-
-class Unprepared(Exception):
+class PreflightError(Exception):
     """The cluster is not ready for the operator; the message is a sentence for its administrator."""
 
 
-class Forbidden(Unprepared):
+class Forbidden(PreflightError):
     """Rights are missing, perhaps in one namespace alone."""
 
 
 async def check_cluster(client: ApiClient, rest_config: RestConfig, namespace: str | None, needed: Rights) -> None:
-    """Raise Unprepared unless jobs can be listed and everything needed may be done."""
+    """Raise PreflightError unless jobs can be listed and everything needed may be done."""
 
     async def check() -> None:
         await _check_crd(client, rest_config.server, namespace)
@@ -60,7 +59,7 @@ async def check_cluster(client: ApiClient, rest_config: RestConfig, namespace: s
 async def open_namespaces(
     client: ApiClient, rest_config: RestConfig, namespaces: Sequence[str | None], needed: Rights
 ) -> tuple[str | None, ...]:
-    """Those that can be worked in. Raises Unprepared where that is none.
+    """Those that can be worked in. Raises PreflightError where that is none.
 
     Who deletes a namespace deletes the operator's rights in it: the jobs of all others go on all the same.
     """
@@ -79,9 +78,18 @@ async def open_namespaces(
     return tuple(found)
 
 
+async def wait_for_rights(client: ApiClient, rest_config: RestConfig, namespace: str | None, needed: Rights) -> None:
+    """Wait until a namespace that was left out can be worked in."""
+    while True:
+        await asyncio.sleep(LEFT_OUT_SECONDS)
+        with suppress(PreflightError, KubeError):
+            await check_cluster(client, rest_config, namespace, needed)
+            return
+
+
 async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
     """Whether lost nodes can be told by their leases. It is asked once in the life of a process, so a server that
-    stumbles is asked again. Raises Unprepared, Unauthorized.
+    stumbles is asked again. Raises PreflightError, Unauthorized.
     """
 
     async def check() -> list[bool]:
@@ -94,13 +102,18 @@ async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
         )
 
     try:
-        return all(await _patiently(check, rest_config.startup_timeout_seconds))
+        allowed = all(await _patiently(check, rest_config.startup_timeout_seconds))
     except (NotFound, Refused):
-        return False
+        allowed = False
+    if not allowed:
+        logger.warning(
+            "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
+        )
+    return allowed
 
 
 async def may_hold_lease(client: ApiClient, namespace: str) -> None:
-    """Raise Unprepared unless the leader election can work."""
+    """Raise PreflightError unless the leader election can work."""
     verbs = ("get", "create", "update")
     try:
         answers = await asyncio.gather(*(_allowed(client, LEASES, "", verb, namespace) for verb in verbs))
@@ -112,11 +125,11 @@ async def may_hold_lease(client: ApiClient, namespace: str) -> None:
                 f"this identity may not {verb} leases in namespace {namespace}: grant it, "
                 "or run a single operator with --no-leader-elect"
             )
-            raise Unprepared(msg)
+            raise PreflightError(msg)
 
 
 async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """The answer of an API server that may take its time. Raises Unprepared when it takes longer than that."""
+    """The answer of an API server that may take its time. Raises PreflightError when it takes longer than that."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while True:
@@ -124,7 +137,7 @@ async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
             return await check()
         except (Retry, OutcomeUnknown) as error:
             if loop.time() >= give_up:
-                raise Unprepared(error.message) from error
+                raise PreflightError(error.message) from error
             logger.warning("waiting for the API server", extra={"error": error.message})
             await asyncio.sleep(PAUSE_SECONDS)
 
@@ -138,10 +151,10 @@ async def _check_crd(client: ApiClient, server: str, namespace: str | None) -> N
             "the cluster does not know DistributedTrainingJobs: "
             "install the CRD first (dtj-operator crd | kubectl apply --server-side -f -)"
         )
-        raise Unprepared(msg) from error
+        raise PreflightError(msg) from error
     except Unauthorized as error:
         msg = f"the API server at {server} does not accept the credentials: {error.message}"
-        raise Unprepared(msg) from error
+        raise PreflightError(msg) from error
     except Refused as error:
         msg = f"this identity may not list distributedtrainingjobs {_place(namespace)}: install the chart's RBAC rules"
         raise Forbidden(msg) from error

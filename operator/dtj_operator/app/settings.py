@@ -19,7 +19,7 @@ OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]
 LEASE_NAME = "dtj-operator"
 
 
-class SettingsProblem(Exception):
+class SettingsError(Exception):
     """A setting that makes no sense; the message is a sentence for the administrator."""
 
 
@@ -59,7 +59,7 @@ class Settings:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise SettingsProblem(message)
+        raise SettingsError(message)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
-    """Flags, then environment, then defaults. Raises SettingsProblem."""
+    """Flags, then environment, then defaults. Raises SettingsError."""
     default = Settings()
     flags = vars(arguments)
 
@@ -112,7 +112,7 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
             return otherwise
         if text.lower() not in TRUE | FALSE:
             msg = f"{PREFIX}{name} is {text!r}: say true or false"
-            raise SettingsProblem(msg)
+            raise SettingsError(msg)
         return text.lower() in TRUE
 
     listed = environment.get(PREFIX + "NAMESPACE")
@@ -142,7 +142,7 @@ def _namespace(name: str) -> str:
     """Never empty by mistake: no namespace at all is the whole cluster."""
     if not NAMESPACE_NAME.fullmatch(name):
         msg = f"{_flag('NAMESPACE')} has {name!r} in it: name namespaces, or leave it out for the whole cluster"
-        raise SettingsProblem(msg)
+        raise SettingsError(msg)
     return name
 
 
@@ -151,7 +151,7 @@ def _object_name(name: str, text: str | None, otherwise: str) -> str:
         return otherwise
     if not OBJECT_NAME.fullmatch(text):
         msg = f"{_flag(name)} is {text!r}: give an object's name, of lower case letters, digits, '-' and '.'"
-        raise SettingsProblem(msg)
+        raise SettingsError(msg)
     return text
 
 
@@ -164,7 +164,7 @@ def _number(name: str, text: str | None, otherwise: float, *, least: float) -> f
         number = float("nan")
     if not number >= least or number == float("inf"):
         msg = f"{_flag(name)} is {text!r}: give a number of at least {least}"
-        raise SettingsProblem(msg)
+        raise SettingsError(msg)
     return number
 
 
@@ -173,7 +173,7 @@ def _word(name: str, text: str | None, otherwise: str, words: Sequence[str]) -> 
         return otherwise
     if text.lower() not in words:
         msg = f"{_flag(name)} is {text!r}: give one of {', '.join(words)}"
-        raise SettingsProblem(msg)
+        raise SettingsError(msg)
     return text.lower()
 
 
@@ -185,5 +185,5 @@ def _address(name: str, text: str | None, otherwise: Address | None) -> Address 
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > LARGEST_PORT:
         msg = f"{_flag(name)} is {text!r}: give HOST:PORT, :PORT, or 0 to switch it off"
-        raise SettingsProblem(msg)
+        raise SettingsError(msg)
     return Address(host.strip("[]"), int(port))

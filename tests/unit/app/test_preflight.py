@@ -39,7 +39,7 @@ async def test_where_rights_cannot_be_asked_for_lost_nodes_are_told_by_their_pod
 
 
 async def test_a_server_that_goes_on_stumbling_is_waited_for_no_longer_than_that():
-    with pytest.raises(preflight.Unprepared, match="too many"):
+    with pytest.raises(preflight.PreflightError, match="too many"):
         await preflight.may_watch_nodes(
             reviewer(*[Retry("too many", code=429)] * 8), replace(SERVER, startup_timeout_seconds=0.0)
         )

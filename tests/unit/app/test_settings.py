@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dtj_operator.app.settings import Address, Settings, SettingsProblem, parser, settings_from
+from dtj_operator.app.settings import Address, Settings, SettingsError, parser, settings_from
 
 
 def settings(*arguments: str, **environment: str) -> Settings:
@@ -55,13 +55,13 @@ def test_the_flag_wins():
     ],
 )
 def test_nonsense_is_refused_in_a_sentence(argument, words):
-    with pytest.raises(SettingsProblem, match=words):
+    with pytest.raises(SettingsError, match=words):
         settings(argument)
 
 
 @pytest.mark.parametrize("names", ["a,,b", ",", "a,"])
 def test_a_namespace_without_a_name_is_not_the_whole_cluster(names):
-    with pytest.raises(SettingsProblem, match="has '' in it"):
+    with pytest.raises(SettingsError, match="has '' in it"):
         settings(DTJ_OPERATOR_NAMESPACE=names)
 
 

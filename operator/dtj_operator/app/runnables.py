@@ -1,0 +1,52 @@
+"""Named tasks that run until the process ends, and what ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+
+class LeadershipLost(Exception):
+    """Somebody else may lead now: the process has to end at once."""
+
+
+class RestartNeeded(Exception):
+    """The process has to be started again; the message says why."""
+
+
+class Runnables:
+    """The tasks of one process. None of them may end by itself."""
+
+    def __init__(self, on_failure: Callable[[Exception], None]) -> None:
+        """`on_failure` is told of every task that ends without having been stopped."""
+        self._on_failure = on_failure
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, work: Coroutine[None, None, None], name: str) -> None:
+        """Run `work` until it is stopped."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.append(task)
+        task.add_done_callback(self._check)
+
+    async def stop(self, name: str, seconds: float) -> None:
+        """Cancel all tasks of this name, and give them so long to finish what they have begun."""
+        tasks = [task for task in self._tasks if task.get_name() == name]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def stop_all(self) -> None:
+        """Cancel every task, and wait until all have ended."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _check(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        self._on_failure(error if isinstance(error, Exception) else RuntimeError(f"{task.get_name()} ended by itself"))
