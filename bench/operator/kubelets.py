@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bench.operator.fleet import Fleet
+from dtj_operator.cache.indexer import Indexer
+from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import NODES, PODS, GroupVersionResource
@@ -22,10 +24,16 @@ AT_ONCE = 8
 
 
 class Kubelets:
-    """Takes the place of an indexer: binds and runs pods that have no node, and ends pods that are to be deleted."""
+    """Binds and runs pods that have no node, and ends pods that are to be deleted."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._client = fleet.client
+        self._pods = Indexer[dict[str, Any]](
+            transform=lambda raw: {"metadata": raw["metadata"], "bound": bool(raw["spec"].get("nodeName"))},
+            key=lambda raw: NamespacedName(raw["metadata"]["namespace"], raw["metadata"]["name"]),
+            on_change=self._queue,
+            changed=lambda _old, _new: True,
+        )
         self._line: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._turn = 0
 
@@ -34,32 +42,27 @@ class Kubelets:
         for number in range(COUNT):
             await self._client.create(NODES, None, node(f"node-{number}"))
         async with asyncio.TaskGroup() as group:
-            group.create_task(Reflector(self._client, PODS, None, self).run())
+            group.create_task(Reflector(self._client, PODS, None, self._pods).run())
             for _ in range(AT_ONCE):
                 group.create_task(self._work())
 
-    def upsert(self, raw: dict[str, Any]) -> None:
+    def _queue(self, key: NamespacedName) -> None:
         """Queue a pod that has to be bound or ended."""
-        # What has no grace left, as a pod that has ended, the server itself removes.
-        leaving = raw["metadata"].get("deletionGracePeriodSeconds", 0) > 0
-        if leaving or not (raw["spec"].get("nodeName") or raw["metadata"].get("deletionTimestamp")):
-            self._line.put_nowait(raw)
-
-    def delete(self, raw: dict[str, Any]) -> None:
-        """Ignore that a pod is gone."""
-
-    def remove_missing(self, namespace: str | None, uids: object, resource_version: str) -> None:
-        """Ignore that all pods have been listed."""
+        for pod in self._pods.values(key):
+            metadata = pod["metadata"]
+            # What has no grace left, as a pod that has ended, the server itself removes.
+            leaving = metadata.get("deletionGracePeriodSeconds", 0) > 0
+            if leaving or not (pod["bound"] or metadata.get("deletionTimestamp")):
+                self._line.put_nowait(metadata)
 
     async def _work(self) -> None:
         while True:
-            raw = await self._line.get()
+            metadata = await self._line.get()
             # Whatever has become of the pod meanwhile, there will be an event of it.
             with suppress(KubeError):
-                await (self._end(raw) if raw["metadata"].get("deletionTimestamp") else self._begin(raw))
+                await (self._end(metadata) if metadata.get("deletionTimestamp") else self._begin(metadata))
 
-    async def _begin(self, raw: dict[str, Any]) -> None:
-        metadata = raw["metadata"]
+    async def _begin(self, metadata: dict[str, Any]) -> None:
         self._turn += 1
         target = f"node-{self._turn % COUNT}"
         binding = {
@@ -74,8 +77,7 @@ class Kubelets:
         status = {"status": running(self._turn)}
         await self._client.patch_status(PODS, metadata["namespace"], metadata["name"], status)
 
-    async def _end(self, raw: dict[str, Any]) -> None:
-        metadata = raw["metadata"]
+    async def _end(self, metadata: dict[str, Any]) -> None:
         await self._client.delete(PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"], grace=0)
 
 
