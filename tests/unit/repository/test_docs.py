@@ -65,3 +65,16 @@ def test_every_make_target_of_the_docs_exists():
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     code = "\n".join(found for page in pages() for found in CODE.findall(page.read_text()))
     assert set(re.findall(r"(?:^|`)make ([a-z0-9-]+)", code, re.MULTILINE)) - targets == set()
+
+
+NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|yaml|md)|(?:[\w.-]+/)+)`")
+"""A file or folder in code style."""
+COMING = {"reporting/training_log.py", "supervisor/cluster_start.py", "supervisor/restart_policy.py"}
+"""Files that the split of the supervisor and of the loop's reports is about to make."""
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+def test_every_file_that_a_map_of_the_code_names_exists(page: str):
+    roots = [ROOT, ROOT / "operator" / "dtj_operator", ROOT / "trainer-image" / "dtj_trainer"]
+    named = set(NAMED.findall((ROOT / page).read_text())) - COMING
+    assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
