@@ -37,62 +37,64 @@ _KERAS_ARGUMENTS = "\nArguments received by "
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 
 
-class Failure(NamedTuple):
+class ExitStatus(NamedTuple):
     """How a process ends: exit class, exit code, one line without a newline."""
 
-    cls: str
+    exit_class: str
     exit_code: int
-    message: str
+    message: str = ""
 
 
-def classify(exc: BaseException) -> Failure:
+def classify(exc: BaseException) -> ExitStatus:
     """Tell what ended the program. Never raises."""
     for link in _chain(exc):
         known = _known(link)
         if known is not None:
             return known
-    return Failure("user-error", 1, _line(f"{type(exc).__name__}: {words(exc)}{_place(exc)}"))
+    return ExitStatus("user-error", 1, _line(f"{type(exc).__name__}: {words(exc)}{_place(exc)}"))
 
 
 def peer_was_lost(exc: BaseException) -> bool:
     """Whether the process should end at once and be forked anew, because a peer went away."""
-    return classify(exc).cls == "peer-lost"
+    return classify(exc).exit_class == "peer-lost"
 
 
-def _known(exc: BaseException) -> Failure | None:
+def _known(exc: BaseException) -> ExitStatus | None:
     if isinstance(exc, TrainerError):
-        return Failure(str(exc.exit_class), exc.exit_code, _line(exc.message))
+        return ExitStatus(str(exc.exit_class), exc.exit_code, _line(exc.message))
     if isinstance(exc, SystemExit):
         return _system_exit(exc)
     if isinstance(exc, KeyboardInterrupt):
-        return Failure("killed", 130, "interrupted from the keyboard")
+        return ExitStatus("killed", 130, "interrupted from the keyboard")
     text = words(exc)
     if _is_disk_full(exc, text):
-        return Failure("user-error", 1, _line(f"the disk is full: {text}; free space or use a larger volume"))
+        return ExitStatus("user-error", 1, _line(f"the disk is full: {text}; free space or use a larger volume"))
     if isinstance(exc, MemoryError):
-        return Failure("out-of-memory", 137, "the process ran out of memory; raise the memory limit or lower the batch")
+        return ExitStatus(
+            "out-of-memory", 137, "the process ran out of memory; raise the memory limit or lower the batch"
+        )
     return _tensorflow(exc, text) if _is_tensorflow(exc) else None
 
 
-def _tensorflow(exc: BaseException, text: str) -> Failure | None:
+def _tensorflow(exc: BaseException, text: str) -> ExitStatus | None:
     kind = type(exc).__name__
     if own := _OWN_WORDS.search(str(exc)):
-        return Failure("preflight-failed", 1, _line(own[1]))
+        return ExitStatus("preflight-failed", 1, _line(own[1]))
     if kind == "ResourceExhaustedError" and _MEMORY_WORDS.search(text):
-        return Failure("out-of-memory", 137, _line(f"the device ran out of memory: {text}; lower the batch size"))
+        return ExitStatus("out-of-memory", 137, _line(f"the device ran out of memory: {text}; lower the batch size"))
     if _PORT_WORDS.search(text):
-        return Failure("preflight-failed", 75, "the TensorFlow port of this replica is taken by another process")
+        return ExitStatus("preflight-failed", 75, "the TensorFlow port of this replica is taken by another process")
     if kind in _CONNECTION_KINDS or _PEER_WORDS.search(text):
-        return Failure("peer-lost", 75, _line(f"lost a peer: {text}"))
+        return ExitStatus("peer-lost", 75, _line(f"lost a peer: {text}"))
     return None
 
 
-def _system_exit(exc: SystemExit) -> Failure:
+def _system_exit(exc: SystemExit) -> ExitStatus:
     if exc.code is None or exc.code == 0:
-        return Failure("done", 0, "")
+        return ExitStatus("done", 0, "")
     if isinstance(exc.code, int):
-        return Failure("user-error", exc.code & 0xFF or 1, f"the program ended by sys.exit({exc.code})")
-    return Failure("user-error", 1, _line(str(exc.code)))
+        return ExitStatus("user-error", exc.code & 0xFF or 1, f"the program ended by sys.exit({exc.code})")
+    return ExitStatus("user-error", 1, _line(str(exc.code)))
 
 
 def words(exc: BaseException) -> str:

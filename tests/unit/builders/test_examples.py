@@ -12,22 +12,27 @@ from dtj_operator.api.job import Job
 from dtj_operator.builders.main_container import main_container
 from dtj_operator.builders.pod import build_pod
 from dtj_trainer.cluster import environment
-from dtj_trainer.cluster.task_mode import Part, dtensor_environment, read_place
+from dtj_trainer.cluster.task_mode import TaskMode, dtensor_environment, task_mode
 from dtj_trainer.supervisor.settings import parse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-ONE = {"worker-0": Part.ALONE}
-TWO = {"worker-0": Part.MEMBER, "worker-1": Part.MEMBER}
-SERVED = {"chief-0": Part.COORDINATOR, "worker-0": Part.SERVER, "worker-1": Part.SERVER, "ps-0": Part.SERVER}
-EXPECTED: dict[str, tuple[str, dict[str, Part]]] = {
+ONE = {"worker-0": TaskMode.SINGLE}
+TWO = {"worker-0": TaskMode.COLLECTIVE, "worker-1": TaskMode.COLLECTIVE}
+SERVED = {
+    "chief-0": TaskMode.COORDINATOR,
+    "worker-0": TaskMode.SERVER,
+    "worker-1": TaskMode.SERVER,
+    "ps-0": TaskMode.SERVER,
+}
+EXPECTED: dict[str, tuple[str, dict[str, TaskMode]]] = {
     "adversarial": ("MultiWorkerMirrored", TWO),
     "cifar10-multiworker": ("MultiWorkerMirrored", TWO),
-    "ctr-parameter-server": ("ParameterServer", SERVED | {"ps-1": Part.SERVER}),
+    "ctr-parameter-server": ("ParameterServer", SERVED | {"ps-1": TaskMode.SERVER}),
     "digits-accumulation": ("MultiWorkerMirrored", TWO),
     "digits-central-storage": ("CentralStorage", ONE),
     "digits-evaluator": (
         "MultiWorkerMirrored",
-        {"chief-0": Part.MEMBER, "worker-0": Part.MEMBER, "evaluator-0": Part.ALONE},
+        {"chief-0": TaskMode.COLLECTIVE, "worker-0": TaskMode.COLLECTIVE, "evaluator-0": TaskMode.SINGLE},
     ),
     "digits-mirrored": ("Mirrored", ONE),
     "digits-mixed-precision": ("OneDevice", ONE),
@@ -65,7 +70,7 @@ def test_no_example_is_forgotten():
 def test_the_pods_of_an_example_know_their_program_their_strategy_and_their_part(name: str):
     strategy, parts = EXPECTED[name]
     made = pods(name)
-    assert {slot: read_place(given, 9401).part for slot, (_, given) in made.items()} == parts
+    assert {slot: task_mode(environment.read(given)) for slot, (_, given) in made.items()} == parts
     for slot, (arguments, given) in made.items():
         told = environment.read(given)
         assert told.strategy["type"] == strategy
@@ -76,7 +81,7 @@ def test_the_pods_of_an_example_know_their_program_their_strategy_and_their_part
 
 
 def test_dtensor_is_told_the_addresses_of_both_pods():
-    told = [dtensor_environment(read_place(given, 9401).config) for _, given in pods("hybrid-dtensor").values()]
+    told = [dtensor_environment(environment.read(given).tf_config) for _, given in pods("hybrid-dtensor").values()]
     addresses = "hybrid-worker-0.hybrid.team.svc:2222,hybrid-worker-1.hybrid.team.svc:2222"
     assert [each["DTENSOR_CLIENT_ID"] for each in told] == ["0", "1"]
     assert [each["DTENSOR_JOBS"] for each in told] == [addresses] * 2

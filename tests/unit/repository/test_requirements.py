@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from dtj_trainer.cluster.task_mode import DISTRIBUTIONS
+from dtj_trainer.cluster.environment import DISTRIBUTIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "requirements").glob("*.txt"))

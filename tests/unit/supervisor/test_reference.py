@@ -7,6 +7,7 @@ from dtj_trainer.ipc.messages import CheckpointSaved, PhaseChanged, Report, Step
 from dtj_trainer.supervisor.http import server
 from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.settings import _READERS
+from tests.unit.supervisor.statuses import page_of
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "dtj-run.md").read_text()
 
@@ -24,10 +25,10 @@ def test_the_page_has_every_metric():
         StepsDone(1, steps=1, seconds=1.0, loss=1.0, learning_rate=0.1),
     )
     for message in messages:
-        metrics.hear(message)
+        metrics.apply(message)
     metrics.restarts["killed"] += 1
-    page = metrics.text(peers_ready=1, standby_ready=True, child=1)
-    exposed = set(re.findall(r"^# TYPE (\w+) ", page, re.MULTILINE))
+    text = page_of(metrics)
+    exposed = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     rows = [line.split("|")[1] for line in PAGE.splitlines() if re.match(r"\| `(dtj|process)_", line)]
     assert {name for row in rows for name in re.findall(r"`(\w+)", row)} == exposed
 

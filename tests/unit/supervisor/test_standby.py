@@ -9,27 +9,28 @@ from typing import Any
 
 import pytest
 
-from dtj_trainer.cluster.task_mode import read_place
+from dtj_trainer.cluster.cgroup import resident_bytes
+from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.ipc.connection import Connection
 from dtj_trainer.ipc.messages import StartOrder
-from dtj_trainer.supervisor.http.metrics import resident_bytes
-from dtj_trainer.supervisor.membership import Rendezvous, Stage
-from dtj_trainer.supervisor.process_pool import Nursery
+from dtj_trainer.supervisor.membership import Member, Membership, MemberState
+from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.standby import AFTER_SECONDS, AGAIN_SECONDS, Standby
-from dtj_trainer.supervisor.training_process import Child
+from dtj_trainer.supervisor.training_process import TrainingProcess
 
 ORDER = StartOrder(serves=False, in_cluster=True, has_peers=True, uses_dtj=True)
 
 
-class Ready(Nursery):
+class Ready(ProcessPool):
     """Its zygote has imported all; what it is asked for waits."""
 
     def __init__(self) -> None:
         super().__init__({}, preload=False)
         self.loaded = True
 
-    def bear(self, _number: int, _order: StartOrder, end: socket.socket) -> None:
+    def spawn(self, _order: StartOrder, end: socket.socket) -> int:
         end.close()
+        return 2
 
 
 class Memory:
@@ -43,7 +44,7 @@ class Memory:
     def free_bytes(self) -> int:
         return int(self.free * (resident_bytes(os.getpid()) or 0))
 
-    def falls_together(self) -> bool:
+    def kills_all_together(self) -> bool:
         return self.together
 
 
@@ -51,15 +52,17 @@ class Pod:
     """The test's own process is the one that trains."""
 
     def __init__(self, memory: Any) -> None:
-        place = read_place({}, 9401)
         self.memory = memory
-        self.standby = Standby(Ready(), lambda: place.config, self.memory)
-        self.trains = Child(1, Connection(socket.socket()), 0, pid=os.getpid(), released_at=0.0, prepared=True)
-        self._rendezvous = Rendezvous(place.identity(), ())
-        self._rendezvous.stand(Stage.RUNNING)
+        task = Task("worker", 0)
+        self._membership = Membership(Member("", 0, task, "a", ""), ())
+        self._membership.set_state(MemberState.RUNNING)
+        self.standby = Standby(Ready(), self._membership, lambda: TfConfig({}, task), self.memory)
+        self.trains = TrainingProcess(1, Connection(socket.socket()), 0, pid=os.getpid(), started_at=0.0, prepared=True)
 
-    def tend(self, now: float) -> bool:
-        return self.standby.tend(now, self.trains, self._rendezvous, 2, ORDER)
+    def poll(self, now: float) -> bool:
+        """Whether there is one then."""
+        self.standby.poll(now, self.trains, ORDER)
+        return self.standby.process is not None
 
     def close(self) -> None:
         self.trains.connection.close()
@@ -70,7 +73,7 @@ class Pod:
 @pytest.fixture
 def pod() -> Iterator[Pod]:
     pod = Pod(Memory())
-    pod.tend(0.0)
+    pod.poll(0.0)
     yield pod
     pod.close()
 
@@ -87,30 +90,30 @@ def stands_by() -> Iterator[subprocess.Popen[bytes]]:
 )
 def test_it_is_made_where_there_is_room_and_more_where_all_would_fall_together(pod: Pod, together, free, made):
     pod.memory.together, pod.memory.free = together, free
-    assert pod.tend(AFTER_SECONDS) is made
+    assert pod.poll(AFTER_SECONDS) is made
 
 
 @pytest.mark.parametrize(("together", "enough", "short"), [(False, 0.2, 0.1), (True, 0.6, 0.4)])
 def test_it_goes_when_memory_gets_short_and_does_not_come_again_at_once(pod: Pod, stands_by, together, enough, short):
-    pod.tend(AFTER_SECONDS)
-    pod.standby.born(2, stands_by.pid)
+    pod.poll(AFTER_SECONDS)
+    pod.standby.on_started(2, stands_by.pid)
     pod.memory.together, pod.memory.free = together, enough
-    pod.tend(2.0)
+    pod.poll(2.0)
     assert stands_by.poll() is None
     pod.memory.free = short
-    pod.tend(3.0)
+    pod.poll(3.0)
     assert stands_by.wait(5) == -signal.SIGKILL
-    pod.standby.died(stands_by.pid, 3.1)
+    pod.standby.on_exited(stands_by.pid, 3.1)
     pod.memory.free = 10.0
-    assert not pod.tend(3.0 + AGAIN_SECONDS - 0.1)
-    assert pod.tend(3.0 + AGAIN_SECONDS)
+    assert not pod.poll(3.0 + AGAIN_SECONDS - 0.1)
+    assert pod.poll(3.0 + AGAIN_SECONDS)
 
 
 def test_it_stays_where_the_process_that_trains_has_just_died(pod: Pod, stands_by):
-    pod.tend(AFTER_SECONDS)
-    pod.standby.born(2, stands_by.pid)
+    pod.poll(AFTER_SECONDS)
+    pod.standby.on_started(2, stands_by.pid)
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
     pod.trains.pid = gone.pid
-    pod.tend(2.0)
+    pod.poll(2.0)
     assert stands_by.poll() is None

@@ -6,25 +6,26 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from dtj_trainer.cluster.task_mode import read_place
+from dtj_trainer.cluster import environment
+from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.ipc.connection import Connection, connection_pair
 from dtj_trainer.ipc.messages import CheckpointSaved, CheckpointStarted, Hello, Preempt, StartOrder, encode
-from dtj_trainer.supervisor.http.peer_client import Answer
-from dtj_trainer.supervisor.membership import Refusal, Stage
-from dtj_trainer.supervisor.process_pool import Nursery
+from dtj_trainer.supervisor.http.peer_client import PeerAnswer
+from dtj_trainer.supervisor.membership import MemberState, Refusal
+from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.settings import Settings
-from dtj_trainer.supervisor.supervisor import Supervision
-from dtj_trainer.supervisor.training_process import Child
+from dtj_trainer.supervisor.supervisor import Supervisor
+from dtj_trainer.supervisor.training_process import TrainingProcess
 
 
-class Interrupted(Nursery):
-    """Things happen while the supervisor looks after its children."""
+class Interrupted(ProcessPool):
+    """Things happen while the supervisor looks after its processes."""
 
     def __init__(self) -> None:
         super().__init__({}, preload=False)
@@ -34,15 +35,16 @@ class Interrupted(Nursery):
         self.meanwhile()
 
 
-class Expecting(Nursery):
-    """Keeps the end of the link that a child would have."""
+class Expecting(ProcessPool):
+    """Keeps the end of the connection that a process would have."""
 
     def __init__(self) -> None:
         super().__init__({}, preload=False)
         self.end: socket.socket | None = None
 
-    def bear(self, _number: int, _order: StartOrder, end: socket.socket) -> None:
+    def spawn(self, _order: StartOrder, end: socket.socket) -> int:
         self.end = end
+        return 2
 
 
 @pytest.fixture
@@ -53,75 +55,76 @@ def trains() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_save_that_began_before_a_second_sigterm_is_waited_for_and_so_is_what_its_process_says_then(trains):
-    home = Interrupted()
-    supervision = Supervision(Settings(), read_place({}, 9401), None, home)
+    pool = Interrupted()
+    supervisor = Supervisor(Settings(), environment.read({}), TaskMode.SINGLE, None, pool)
     ours, end = connection_pair()
     theirs = Connection(end)
-    supervision._pod.child = Child(1, ours, 0, pid=trains.pid, released_at=time.monotonic())
-    supervision._rendezvous.stand(Stage.RUNNING)
-    with closing(ours), end, supervision._wake, supervision._woken, supervision._selector:
+    supervisor._cluster.process = TrainingProcess(1, ours, 0, pid=trains.pid, started_at=time.monotonic())
+    supervisor._membership.set_state(MemberState.RUNNING)
+    with closing(ours), end, closing(supervisor.inbox):
         theirs.send(Hello())
-        supervision._signalled(signal.SIGTERM, None)
-        supervision._turn(time.monotonic())
+        supervisor.inbox.on_signal(signal.SIGTERM, None)
+        supervisor.run_once(time.monotonic())
 
         def save() -> None:
             theirs.send(CheckpointStarted(7))
-            supervision._signalled(signal.SIGTERM, None)
+            supervisor.inbox.on_signal(signal.SIGTERM, None)
 
-        home.meanwhile = save
-        supervision._turn(time.monotonic())
-        home.meanwhile = lambda: None
-        supervision._turn(time.monotonic())
+        pool.meanwhile = save
+        supervisor.run_once(time.monotonic())
+        pool.meanwhile = lambda: None
+        supervisor.run_once(time.monotonic())
         theirs.send(CheckpointSaved(7, 1.0))
-        supervision._turn(time.monotonic())
+        supervisor.run_once(time.monotonic())
         assert theirs.receive() == Preempt()
     with pytest.raises(subprocess.TimeoutExpired):
         trains.wait(0.2)
 
 
-class Waiting(Supervision):
-    """Worker 1 of two, whose child waits to be let go."""
+def watch(supervisor: Supervisor) -> None:
+    supervisor.inbox.watch({process.connection for process in supervisor._processes()})
+
+
+class Waiting(Supervisor):
+    """Worker 1 of two, whose process waits to be started."""
 
     def __init__(self) -> None:
         config = {"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 1}}
-        place = read_place({"TF_CONFIG": json.dumps(config), "DTJ_UID": "ours"}, 9401)
-        super().__init__(Settings(standby="off"), place, None, Interrupted())
+        told = environment.read({"TF_CONFIG": json.dumps(config), "DTJ_UID": "ours"})
+        super().__init__(Settings(standby="off"), told, TaskMode.COLLECTIVE, None, Interrupted())
         ours, self.theirs = connection_pair()
-        self._pod.child = Child(1, ours, 0)
-        self._rendezvous.follow()
-        self._rendezvous.park(standby=False)
+        self._cluster.process = TrainingProcess(1, ours, 0)
+        self._membership.adopt_generation()
+        self._membership.set_ready(standby=False)
 
 
-def test_nobody_is_let_go_into_a_cluster_where_another_job_answers_to_the_name_of_a_peer():
+def test_nobody_is_started_in_a_cluster_where_another_job_answers_to_the_name_of_a_peer():
     """The leader's pod is new: it calls, but name servers still say where the old one was, which is another job's."""
-    supervision = Waiting()
-    me, leader = supervision._rendezvous.me, Task("worker", 0)
-    new = replace(me, index=0, incarnation="new")
-    ours = closing(supervision._pod.children()[0].connection)
-    sockets = ours, supervision.theirs, supervision._wake, supervision._woken
-    with ExitStack() as stack:
-        for opened in (*sockets, supervision._selector):
-            stack.enter_context(opened)
-        assert supervision.facts.meet(new, "10.0.0.9") is None
-        supervision._answered(Answer(leader, None, refusal=Refusal.OTHER_JOB))
-        supervision._turn(time.monotonic())
-        assert supervision._pod.child is not None
-        assert not supervision._pod.child.released
+    supervisor = Waiting()
+    me, leader = supervisor._membership.me, Task("worker", 0)
+    new = replace(me, task=leader, incarnation="new")
+    process = supervisor._cluster.process
+    assert process is not None
+    with closing(process.connection), supervisor.theirs, closing(supervisor.inbox):
+        assert supervisor.endpoints.meet(new, "10.0.0.9") is None
+        supervisor.inbox.put(PeerAnswer(leader, None, refusal=Refusal.OTHER_JOB))
+        supervisor.run_once(time.monotonic())
+        assert not process.started
 
 
-def test_the_link_of_a_process_that_follows_is_watched_though_a_fork_of_the_program_still_holds_the_one_before():
-    home = Expecting()
-    supervision = Supervision(Settings(), read_place({}, 9401), None, home)
+def test_the_connection_of_a_process_that_follows_is_watched_though_a_fork_of_the_program_still_holds_the_one_before():
+    pool = Expecting()
+    supervisor = Supervisor(Settings(), environment.read({}), TaskMode.SINGLE, None, pool)
     ours, theirs = connection_pair()
-    first = supervision._pod.child = Child(1, ours, 0, released_at=time.monotonic() - 5)
-    supervision._rendezvous.stand(Stage.RUNNING)
-    with closing(ours), theirs, supervision._wake, supervision._woken, supervision._selector:
-        supervision._watch_sockets()
-        supervision._child_died(first, signal.SIGKILL, time.monotonic())
-        second = supervision._pod.child
+    first = supervisor._cluster.process = TrainingProcess(1, ours, 0, started_at=time.monotonic() - 5)
+    supervisor._membership.set_state(MemberState.RUNNING)
+    with closing(ours), theirs, closing(supervisor.inbox):
+        watch(supervisor)
+        supervisor._on_exit(first, signal.SIGKILL, time.monotonic())
+        second = supervisor._cluster.process
         assert second is not None
-        assert home.end is not None
-        with closing(second.connection), home.end:
-            supervision._watch_sockets()
-            home.end.send(encode(Hello()))
-            assert [key.fileobj for key, _ in supervision._selector.select(1)] == [second.connection]
+        assert pool.end is not None
+        with closing(second.connection), pool.end:
+            watch(supervisor)
+            pool.end.send(encode(Hello()))
+            assert [key.fileobj for key, _ in supervisor.inbox._selector.select(1)] == [second.connection]

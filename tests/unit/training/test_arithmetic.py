@@ -186,16 +186,16 @@ class ResourceExhaustedError(Exception):
     ],
 )
 def test_an_exception_has_a_class_a_code_and_one_line(error, cls, code):
-    failure = classify(error)
-    assert (failure.cls, failure.exit_code) == (cls, code)
-    assert "\n" not in failure.message
+    status = classify(error)
+    assert (status.exit_class, status.exit_code) == (cls, code)
+    assert "\n" not in status.message
     assert peer_was_lost(error) == (cls == "peer-lost")
 
 
 def test_what_an_error_was_raised_from_counts():
     wrapped = ValueError("wrapped")
     wrapped.__cause__ = UnavailableError("Socket closed")
-    assert classify(wrapped).cls == "peer-lost"
+    assert classify(wrapped).exit_class == "peer-lost"
 
 
 def a_job(**changes: object) -> JobFile:

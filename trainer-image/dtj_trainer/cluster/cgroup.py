@@ -1,4 +1,4 @@
-"""What the container's cgroup says: memory, out-of-memory kills and the CPU limit, in version 1 and 2.
+"""Memory, out-of-memory kills and the CPU limit of the container, from cgroups of version 1 and 2.
 
 Sources: Documentation/admin-guide/cgroup-v2.rst (memory.events, memory.oom.group, cpu.max) and
 cgroup-v1/memory.rst (memory.oom_control) of the Linux kernel.
@@ -21,7 +21,7 @@ class Cgroup:
     membership: Path = Path("/proc/self/cgroup")
 
     def oom_kills(self) -> int:
-        """Processes that the kernel has killed here for want of memory, ever; 0 if unknown."""
+        """Return how many processes the kernel has killed here because memory ran out; 0 if unknown."""
         for folder in self._folders("memory"):
             for name in ("memory.events.local", "memory.events", "memory.oom_control"):
                 count = _counter(folder / name, "oom_kill")
@@ -29,12 +29,12 @@ class Cgroup:
                     return count
         return 0
 
-    def falls_together(self) -> bool:
-        """Whether the kernel, where memory gets short, kills all processes here at once: so kubelets set version 2."""
+    def kills_all_together(self) -> bool:
+        """Whether the kernel, when memory runs out, kills all processes here at once: so kubelets set version 2."""
         return any(_read(folder / "memory.oom.group").strip() == "1" for folder in self._folders("memory"))
 
     def free_bytes(self) -> int | None:
-        """Memory that may still be used here: up to the limit, pages of files that can be dropped counted as free."""
+        """Return the memory that may still be used, up to the limit; pages of files that can be dropped are free."""
         available = _available_bytes()
         for folder in self._folders("memory"):
             for limit_file, usage_file in (
@@ -49,26 +49,26 @@ class Cgroup:
                 return left if available is None else min(left, available)
         return available
 
-    def cpus(self) -> int:
-        """Whole CPUs that may be used: the quota, rounded up, or those that can be scheduled on."""
-        available, limit = len(os.sched_getaffinity(0)), self.cpu_limit()
-        return available if limit is None else min(available, limit)
-
     def cpu_limit(self) -> int | None:
-        """Return the whole CPUs of the quota, rounded up; None without one.
+        """Return the quota in whole CPUs, rounded up; None without one.
 
         TensorFlow sees the node's cores, not the quota: oversubscribed threads cost 30 to 50 %.
         """
-        for folder in self._folders("cpu"):
+        for folder in (*self._folders("cpu"), self.mount / "cpu,cpuacct"):
             limit = _cpu_limit(folder)
             if limit is not None:
                 return max(1, math.ceil(limit))
         return None
 
-    def _folders(self, controller: str) -> Iterator[Path]:
-        """Where the files of a controller may lie, own group first, then the mount's root.
+    def cpus(self) -> int:
+        """Return how many whole CPUs may be used: the quota, or those that can be scheduled on."""
+        available, limit = len(os.sched_getaffinity(0)), self.cpu_limit()
+        return available if limit is None else min(available, limit)
 
-        Inside a container the mount's root usually is the own group.
+    def _folders(self, controller: str) -> Iterator[Path]:
+        """Yield where the files of a controller may lie: this group's folder first, then the mount's root.
+
+        Inside a container the mount's root usually is this group.
         """
         v1, v2 = "", ""
         for line in _read(self.membership).splitlines():
@@ -80,6 +80,17 @@ class Cgroup:
         for mount, path in ((self.mount / controller, v1), (self.mount, v2)):
             yield mount / path.lstrip("/")
             yield mount
+
+
+def resident_bytes(pid: int | None) -> int | None:
+    """Return the memory that a process has in use; None where that cannot be told."""
+    if pid is None:
+        return None
+    try:
+        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
+    except (OSError, IndexError):
+        return None
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(path: Path) -> str:

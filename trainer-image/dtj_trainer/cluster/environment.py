@@ -1,16 +1,19 @@
-"""What the operator and `dtj-run` tell a process, read once from the environment.
+"""All DTJ_ variables and TF_CONFIG: what the operator and `dtj-run` tell a process, read once.
 
-Without any of the variables the process is alone on a laptop: one process, no cluster, no checkpoints.
+Without any of the variables the process runs alone on a laptop: one process, no cluster, no checkpoints.
 """
 
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
-from dtj_trainer.cluster.tf_config import Task, TfConfig, read_tf_config
+from dtj_trainer.cluster.tf_config import LAST_PORT, Task, TfConfig, read_tf_config
 from dtj_trainer.errors import PreflightFailed
+
+DISTRIBUTIONS: Final = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")
+"""What TensorFlow is installed as."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Environment:
     attempt: int = 0
     tf_config: TfConfig = field(default_factory=lambda: TfConfig({}, Task("worker", 0)))
     strategy: Mapping[str, Any] = field(default_factory=dict)
+    peer_ports: Mapping[str, int] = field(default_factory=dict)
+    """HTTP ports of other pods, by their address in TF_CONFIG; only where they differ from the usual one."""
     checkpoint: CheckpointSettings = field(default_factory=CheckpointSettings)
     devices: DeviceSettings = field(default_factory=DeviceSettings)
     deterministic: bool = False
@@ -66,6 +71,26 @@ class Environment:
     @property
     def index(self) -> int:
         return self.tf_config.task.index
+
+    @property
+    def task(self) -> Task:
+        """Role and index."""
+        return self.tf_config.task
+
+    @property
+    def strategy_type(self) -> str:
+        """The strategy that the operator has chosen; empty when nobody said."""
+        return str(self.strategy.get("type", ""))
+
+    def http_endpoints(self, port: int) -> dict[Task, tuple[str, int]]:
+        """Return HTTP host and port of every other task of the cluster."""
+        config = self.tf_config
+        everybody = [Task(role, i) for role, found in config.cluster.items() for i in range(len(found))]
+        return {
+            task: (config.endpoint(task)[0], self.peer_ports.get(config.address(task), port))
+            for task in everybody
+            if task != config.task
+        }
 
     @property
     def trainers(self) -> int:
@@ -97,9 +122,10 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
     return Environment(
         job=env.get("DTJ_JOB", ""),
         uid=env.get("DTJ_UID", ""),
-        attempt=_whole(env, "DTJ_ATTEMPT", 0),
+        attempt=_attempt(env),
         tf_config=read_tf_config(env),
         strategy=_json(env, "DTJ_STRATEGY"),
+        peer_ports=_peer_ports(env),
         checkpoint=_checkpoint(env),
         devices=_devices(env),
         deterministic=_truth(env, "DTJ_DETERMINISTIC", default=False),
@@ -108,6 +134,23 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
         profile_steps=_range(env, "DTJ_PROFILE_STEPS"),
         stall_seconds=_number(env, "DTJ_STALL_SECONDS", 0.0) or None,
     )
+
+
+def _attempt(env: Mapping[str, str]) -> int:
+    text = env.get("DTJ_ATTEMPT", "") or "0"
+    if not text.isdigit():
+        raise PreflightFailed(f"DTJ_ATTEMPT is {text!r}, not a number; let the operator write it, or unset it")
+    return int(text)
+
+
+def _peer_ports(env: Mapping[str, str]) -> dict[str, int]:
+    ports = {address: str(port) for address, port in _json(env, "DTJ_PEER_PORTS").items()}
+    for address, port in ports.items():
+        if not port.isdigit():
+            raise PreflightFailed(
+                f"DTJ_PEER_PORTS has {port!r} for {address}, not a port; give one from 1 to {LAST_PORT}"
+            )
+    return {address: int(port) for address, port in ports.items()}
 
 
 def _checkpoint(env: Mapping[str, str]) -> CheckpointSettings:
@@ -178,3 +221,15 @@ def _range(env: Mapping[str, str], name: str) -> tuple[int, int] | None:
 def _truth(env: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = env.get(name, "").strip().lower()
     return default if not text else text not in {"0", "false", "no", "off"}
+
+
+def tensorflow_version() -> str:
+    """Return the installed TensorFlow's version, without importing it; empty if there is none."""
+    from importlib import metadata  # here, as nobody asks before the zygote has been started
+
+    for name in DISTRIBUTIONS:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""

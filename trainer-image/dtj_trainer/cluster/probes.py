@@ -1,4 +1,4 @@
-"""Waiting for the other members of the cluster, from the process that trains.
+"""DNS, TCP and gRPC probes of other tasks, and waiting on them.
 
 Under `dtj-run` the supervisors have already agreed that every peer is there and of this job
 (docs/decisions/010-membership.md); what is left is the leader's TensorFlow port: whoever calls
@@ -21,7 +21,7 @@ GENERATION: Final = "DTJ_GENERATION"
 POLL_SECONDS: Final = 0.005
 SERVER_POLL_SECONDS: Final = 0.1
 LONG_POLL_SECONDS: Final = 0.25
-"""How rarely somebody is asked in the end who takes his time."""
+"""The longest pause between two probes of a peer that is slow."""
 CONNECT_SECONDS: Final = 1.0
 PROBE_SECONDS: Final = 3.0
 HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
@@ -31,7 +31,7 @@ HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\
 def await_peers(config: TfConfig, seconds: float) -> None:
     """Return when the name of every chief and worker resolves.
 
-    Under `dtj-run` at once: the supervisors met before this process was let go.
+    Under `dtj-run` at once: the supervisors met before this process was started.
     Raises PeersNotReady naming the peer after `seconds`.
     """
     if os.environ.get(GENERATION):
@@ -86,7 +86,7 @@ def resolves(host: str) -> bool:
 
 
 def accepts(host: str, port: int) -> bool:
-    """Whether somebody listens there now."""
+    """Whether a server listens there now."""
     try:
         with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
             return True
@@ -108,7 +108,7 @@ def serves(host: str, port: int) -> bool:
 
 
 def unresolved(task: Task, address: str, seconds: float) -> PeersNotReady:
-    """The end of waiting for a name."""
+    """Return the error for a name that did not resolve."""
     return PeersNotReady(
         f"the name of {task} ({address}) does not resolve after {seconds:g} s; "
         "check that its pod exists and that the job's service is there"

@@ -85,7 +85,7 @@ class TfConfig:
         }
         return TfConfig(cluster, self.task)
 
-    def wire(self) -> str:
+    def to_json(self) -> str:
         """The JSON that TensorFlow's resolver reads."""
         return json.dumps(
             {

@@ -16,7 +16,7 @@ from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.exit_status import Failure, classify
+from dtj_trainer.exit_status import ExitStatus, classify
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
@@ -40,32 +40,34 @@ def exit_on_failure(session: Session) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        failure = classify(error)
+        status = classify(error)
         unsupervised = not session.reporter.connected
-        if unsupervised and (failure.cls in LEAVES_AT_ONCE or session.workers > 1):
-            if failure.cls == "user-error":
+        if unsupervised and (status.exit_class in LEAVES_AT_ONCE or session.workers > 1):
+            if status.exit_class == "user-error":
                 traceback.print_exc()
-            print(f"dtj: {failure.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people
+            print(f"dtj: {status.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people
             sys.stdout.flush()
-            os._exit(failure.exit_code)
-        if failure.cls == "preflight-failed" and not isinstance(error, TrainerError):
-            raise PreflightFailed(failure.message) from error
+            os._exit(status.exit_code)
+        if status.exit_class == "preflight-failed" and not isinstance(error, TrainerError):
+            raise PreflightFailed(status.message) from error
         raise
 
 
 def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool) -> int:
     """Report what ended the program; returns the exit code."""
-    failure = classify(error)
-    if failure.cls == ExitClass.DONE:
+    status = classify(error)
+    if status.exit_class == ExitClass.DONE:
         return end_of_program(reporter, in_cluster=in_cluster, explicit=True)
-    own = failure.cls in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
-    printed = own and _print_traceback(failure, error)
+    own = status.exit_class in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
+    printed = own and _print_traceback(status, error)
     reporter.exit(
-        ProcessExit(failure.cls, failure.exit_code, failure.message, exception=type(error).__name__, printed=printed)
+        ProcessExit(
+            status.exit_class, status.exit_code, status.message, exception=type(error).__name__, printed=printed
+        )
     )
     if own:
         atexit._run_exitfuncs()  # noqa: SLF001 - what the interpreter calls at its end
-    return failure.exit_code
+    return status.exit_code
 
 
 def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> int:
@@ -98,9 +100,9 @@ def flush(stream: TextIO) -> None:
         stream.flush()
 
 
-def _print_traceback(failure: Failure, error: BaseException) -> bool:
+def _print_traceback(status: ExitStatus, error: BaseException) -> bool:
     """Print the line for people, and below it the traceback without our frames; False where stderr takes nothing."""
-    lines = [f"dtj: {failure.message}\n"]
+    lines = [f"dtj: {status.message}\n"]
     if not isinstance(error, SystemExit | TrainerError):
         trace = error.__traceback__
         while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):

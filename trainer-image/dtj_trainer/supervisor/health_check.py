@@ -1,34 +1,58 @@
-"""Whether a TensorFlow server still answers.
-
-A frozen process keeps its listening socket: the kernel accepts for it. So the probe speaks the
-first words of HTTP/2 (RFC 9113, section 3.4) and waits for the server's own first frame.
-"""
+"""Whether a running process makes progress: stalls, hanging saves, silent servers."""
 
 from __future__ import annotations
 
-import socket
 import threading
 from typing import Final
 
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-"""Connection preface and an empty SETTINGS frame."""
-ANSWER_SECONDS: Final = 3.0
-EVERY_SECONDS: Final = 3.0
+from dtj_trainer.cluster.probes import serves
+from dtj_trainer.supervisor.progress import Progress
+from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
+
+PROBE_EVERY_SECONDS: Final = 3.0
 MISSES: Final = 3
+"""So many probes in a row that a server does not answer are too many."""
 
 
-def answers(port: int) -> bool:
-    """Whether the gRPC server on this host's port says its first word in time."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), timeout=ANSWER_SECONDS) as connection:
-            connection.sendall(PREFACE)
-            return bool(connection.recv(9))
-    except OSError:
-        return False
+class HealthCheck:
+    """Tells when a process has to be killed because nothing can come of it."""
+
+    def __init__(self, settings: Settings, progress: Progress, port: int) -> None:
+        """`port`: of the TensorFlow server."""
+        self._settings = settings
+        self._progress = progress
+        self._server = ServerWatch(port)
+
+    def restart(self, now: float) -> None:
+        """Begin again with a new process."""
+        self._server.restart(now)
+
+    def check(self, process: TrainingProcess, now: float) -> None:
+        """Kill the process if it makes no progress."""
+        if not process.started or process.pid is None or process.kill_reason is not None:
+            return
+        if process.exit_reported_at is not None:
+            if now - process.exit_reported_at > self._settings.save_seconds:
+                process.kill()
+        elif reason := self._reason(now):
+            process.kill(reason)
+
+    def _reason(self, now: float) -> KillReason | None:
+        settings, progress = self._settings, self._progress
+        if progress.stalled(now, settings.stall_seconds, settings.start_seconds):
+            return KillReason.STALLED
+        if progress.save_hangs(now, settings.save_seconds):
+            return KillReason.SAVE_HANGS
+        if progress.finish_hangs(now, settings.save_seconds):
+            return KillReason.FINISH_HANGS
+        if progress.serving and self._server.is_silent(now):
+            return KillReason.SERVER_SILENT
+        return None
 
 
-class SilenceWatch:
-    """Probes a server every few seconds, on a thread of its own."""
+class ServerWatch:
+    """Probes a TensorFlow server of this host every few seconds, on its own thread."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -37,17 +61,17 @@ class SilenceWatch:
         self._probing = False
 
     def restart(self, now: float) -> None:
-        """A new server begins."""
-        self._misses, self._next = 0, now + EVERY_SECONDS
+        """Begin again with a new server."""
+        self._misses, self._next = 0, now + PROBE_EVERY_SECONDS
 
-    def silent(self, now: float) -> bool:
+    def is_silent(self, now: float) -> bool:
         """Whether it has missed several probes in a row; starts the next probe when due."""
         if now >= self._next and not self._probing:
-            self._next = now + EVERY_SECONDS
+            self._next = now + PROBE_EVERY_SECONDS
             self._probing = True
             threading.Thread(target=self._probe, daemon=True).start()
         return self._misses >= MISSES
 
     def _probe(self) -> None:
-        self._misses = 0 if answers(self._port) else self._misses + 1
+        self._misses = 0 if serves("127.0.0.1", self._port) else self._misses + 1
         self._probing = False

@@ -1,4 +1,4 @@
-"""What `dtj-run` does, but for the start of the zygote: settings, checks, and the watch over the program to its end."""
+"""What `dtj-run` does after the start of the zygote: settings, checks, supervising the program to its end."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 
 from dtj_trainer.cluster import accelerators
+from dtj_trainer.cluster import environment as task_environment
 from dtj_trainer.cluster.cgroup import Cgroup
-from dtj_trainer.cluster.task_mode import Part, Place, read_place, slice_environment
+from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.task_mode import TaskMode, slice_environment, task_mode
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.preload.spawn import Spawned, defaults
 from dtj_trainer.supervisor import settings as settings_module
 from dtj_trainer.supervisor import termination_message
-from dtj_trainer.supervisor.http.server import Desk
-from dtj_trainer.supervisor.process_pool import Nursery
+from dtj_trainer.supervisor.http.server import HttpServer
+from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
-from dtj_trainer.supervisor.supervisor import Supervision
-from dtj_trainer.supervisor.termination_message import Ending
+from dtj_trainer.supervisor.supervisor import Supervisor
+from dtj_trainer.supervisor.termination_message import TerminationMessage
 
 
 def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> int:
-    """Run to the end; the exit code of the container.
+    """Run to the end; returns the exit code of the container.
 
-    `words`: flags, program and its arguments; `early`: signals that have come, and may still, before there is somebody
-    to heed them.
+    `words`: flags, program and its arguments; `early`: signals that have come, and may still, before they are handled.
     """
     try:
         ending = supervise(settings_module.parse(words), zygote, early)
     except PreflightFailed as error:
-        ending = Ending(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
+        ending = TerminationMessage(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
         sys.stderr.write(f"dtj: {error}\n")
         termination_message.write(ending, settings_module.termination_log(words))
     finally:
@@ -44,49 +45,48 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
     os._exit(ending.exit_code)
 
 
-def supervise(invocation: Invocation, zygote: Spawned | None, early: Sequence[int]) -> Ending:
-    """Check what can be checked at once, then watch over the program until it ends.
+def supervise(invocation: Invocation, zygote: Spawned | None, early: Sequence[int]) -> TerminationMessage:
+    """Check what can be checked at once, then supervise the program until it ends.
 
     Raises PreflightFailed for a broken environment, a missing program or a taken port.
     """
     settings, program = invocation.settings, invocation.program
-    place = read_place(os.environ, settings.port)
+    environment = task_environment.read(os.environ)
+    mode = task_mode(environment)
     accelerators.require(settings.gpus)
     if program is None:
-        place = _serving(place)
-    elif place.part is Part.SERVER:
+        mode = _mode_without_program(environment, mode)
+    elif mode is TaskMode.SERVER:
         program = None
     else:
         program.check()
-    preload = may_preload(settings.preload, program, place.strategy, os.environ)
-    with closing(Nursery(child_environment(settings, place, os.environ), zygote, preload=preload)) as nursery:
-        nursery.tend(time.monotonic())  # TensorFlow is imported from now on
-        supervision = Supervision(settings, place, program, nursery)
-        supervision.heed_signals(early)
-        Desk(settings.port, supervision.facts).open()
-        return supervision.run()
+    preload = may_preload(settings.preload, program, environment.strategy_type, os.environ)
+    variables = program_environment(settings, environment, mode, os.environ)
+    with closing(ProcessPool(variables, zygote, preload=preload)) as pool:
+        pool.poll(time.monotonic())  # TensorFlow is imported from now on
+        supervisor = Supervisor(settings, environment, mode, program, pool)
+        supervisor.inbox.handle_signals(early)
+        HttpServer(settings.port, supervisor.endpoints).open()
+        return supervisor.run()
 
 
-def _serving(place: Place) -> Place:
-    """The place of a pod without a program: it has to be one that serves."""
-    task = place.task
-    serves = (
-        place.part is Part.SERVER or task.role == "ps" or (task.role == "worker" and place.config.cluster.get("ps"))
+def _mode_without_program(environment: Environment, mode: TaskMode) -> TaskMode:
+    """Return SERVER for a task without a program, which has to be one that serves."""
+    task, has_servers = environment.task, bool(environment.tf_config.cluster.get("ps"))
+    if mode is TaskMode.SERVER or task.role == "ps" or (task.role == "worker" and has_servers):
+        return TaskMode.SERVER
+    raise PreflightFailed(
+        f"there is nothing to run: {task} serves nobody, so it needs a program; usage: {settings_module.USAGE}"
     )
-    if not serves:
-        message = (
-            f"there is nothing to run: {place.task} serves nobody, so it needs a program; "
-            f"usage: {settings_module.USAGE}"
-        )
-        raise PreflightFailed(message)
-    return Place(place.config, Part.SERVER, place.strategy, (), place.endpoints, place.uid, place.attempt)
 
 
-def child_environment(settings: Settings, place: Place, environment: Mapping[str, str]) -> dict[str, str]:
-    """The program's environment: what is there, and the settings as DTJ_… variables."""
+def program_environment(
+    settings: Settings, environment: Environment, mode: TaskMode, variables: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the program's environment: the variables that are there, and the settings as DTJ_… variables."""
     cpus = Cgroup().cpus()
     threads = settings.threads or cpus
-    told = {
+    given = {
         "heartbeat_seconds": settings.heartbeat_seconds,
         "start_seconds": settings.start_seconds,
         "stall_seconds": settings.stall_seconds,
@@ -98,11 +98,11 @@ def child_environment(settings: Settings, place: Place, environment: Mapping[str
         "gpus": settings.gpus,
         "deterministic": "true" if settings.deterministic else None,
     }
-    ours = {variable(name): f"{value}" for name, value in told.items() if value is not None}
-    found = slice_environment(place)
+    ours = {variable(name): f"{value}" for name, value in given.items() if value is not None}
+    found = slice_environment(environment, mode)
     if settings.threads or cpus < (os.cpu_count() or 1):
         found |= {
             "TF_NUM_INTRAOP_THREADS": f"{threads}",
             "TF_NUM_INTEROP_THREADS": f"{max(2, threads)}",
         }
-    return {**defaults({**found, **environment}), **ours}
+    return {**defaults({**found, **variables}), **ours}

@@ -1,9 +1,9 @@
 """Which cluster is formed next, agreed between supervisors without a leader.
 
-Every attempt to form the cluster has a number, its generation. Whoever lost its process wants
-the next one; whoever hears of a higher number gives its own process up and follows. A process is
-let go when every member stands at the same generation, and at a cluster formed of the same
-supervisors. docs/decisions/010-membership.md has the reasons.
+What torchelastic calls rendezvous. Every attempt to form the cluster has a number, its generation. A supervisor that
+lost its process wants the next one; one that hears of a higher number gives its process up and adopts that number. A
+process is started when every member is ready at the same generation, with the same set of supervisors.
+docs/decisions/010-membership.md has the reasons.
 
 Pure: no I/O, no clock.
 """
@@ -13,19 +13,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from dtj_trainer.cluster.tf_config import Task
 
 
-class Stage(StrEnum):
-    """Where a supervisor stands in its generation."""
+class MemberState(StrEnum):
+    """What a supervisor has come to in its generation; the values are those of the messages between pods."""
 
     LEAVING = "leaving"
     """A process of an older generation may still live."""
-    PARKED = "parked"
+    READY = "parked"
     """Nothing of an older generation lives; it waits for the others."""
     RUNNING = "running"
     SERVING = "serving"
@@ -41,186 +41,199 @@ class Refusal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """What a supervisor tells its peers."""
+class Member:
+    """What a supervisor tells its peers about itself."""
 
-    uid: str
+    job: str
+    """The job's UID."""
     attempt: int
-    role: str
-    index: int
+    task: Task
     incarnation: str
-    """Drawn anew by each supervisor process."""
+    """Random, new with each supervisor process."""
     tensorflow: str
+    """TensorFlow's version."""
     generation: int = 0
-    stage: Stage = Stage.LEAVING
-    formation: str = ""
-    """Digest of the members' incarnations that its process was let go with."""
+    state: MemberState = MemberState.LEAVING
+    member_set: str = ""
+    """Digest of the members' incarnations that its process was started with."""
     standby: bool = False
     """Its process formed the cluster with its peers' ahead of time, as their standbys."""
     standby_port: int = 0
     """Where TensorFlow listens in every other cluster formed ahead of time; 0: it forms none."""
-    word: int = 0
-    """How many changes of the above came before. Answers and calls overtake each other: the last word counts."""
+    sequence: int = 0
+    """How many changes of the above came before. Answers and calls overtake each other: the highest number counts."""
 
-    @property
-    def task(self) -> Task:
-        """Its place in the cluster."""
-        return Task(self.role, self.index)
-
-    def wire(self) -> bytes:
-        """JSON."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+    def to_json(self) -> bytes:
+        """Return the body of POST /peer."""
+        body = {
+            "uid": self.job,
+            "attempt": self.attempt,
+            "role": self.task.role,
+            "index": self.task.index,
+            "incarnation": self.incarnation,
+            "tensorflow": self.tensorflow,
+            "generation": self.generation,
+            "stage": self.state,
+            "formation": self.member_set,
+            "standby": self.standby,
+            "standby_port": self.standby_port,
+            "word": self.sequence,
+        }
+        return json.dumps(body, separators=(",", ":")).encode()
 
     @classmethod
-    def read(cls, text: bytes) -> Identity | None:
-        """The identity in a peer's JSON; None if it is none."""
+    def from_json(cls, text: bytes) -> Member | None:
+        """Return the member in a body of POST /peer; None if there is none."""
         try:
             body = json.loads(text)
             return cls(
-                uid=str(body["uid"]),
+                job=str(body["uid"]),
                 attempt=int(body["attempt"]),
-                role=str(body["role"]),
-                index=int(body["index"]),
+                task=Task(str(body["role"]), int(body["index"])),
                 incarnation=str(body["incarnation"]),
                 tensorflow=str(body["tensorflow"]),
                 generation=int(body["generation"]),
-                stage=Stage(body["stage"]),
-                formation=str(body["formation"]),
+                state=MemberState(body["stage"]),
+                member_set=str(body["formation"]),
                 standby=bool(body.get("standby")),
                 standby_port=int(body.get("standby_port", 0)),
-                word=int(body.get("word", 0)),
+                sequence=int(body.get("word", 0)),
             )
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
 
-class Rendezvous:
+def refusal_of(peer: Member, me: Member, known: Mapping[Task, Member]) -> Refusal | None:
+    """Return why a peer is not believed; None if it is."""
+    if peer.job != me.job:
+        return Refusal.OTHER_JOB
+    if peer.task in known and peer.attempt < known[peer.task].attempt:
+        return Refusal.OLDER_ATTEMPT
+    return None
+
+
+class Membership:
     """One supervisor's view of the cluster that has to form."""
 
-    def __init__(self, me: Identity, peers: Iterable[Task]) -> None:
+    def __init__(self, me: Member, peers: Iterable[Task]) -> None:
         self.me = me
         self.peers = tuple(peers)
-        self.known: dict[Task, Identity] = {}
+        self.known: dict[Task, Member] = {}
 
-    def hear(self, peer: Identity) -> Refusal | None:
-        """Take note of what a peer says of itself; the refusal says why it was not believed."""
-        if peer.uid != self.me.uid:
-            return Refusal.OTHER_JOB
+    def receive(self, peer: Member) -> Refusal | None:
+        """Take note of what a peer says about itself; the refusal says why it was not believed."""
+        refusal = refusal_of(peer, self.me, self.known)
+        if refusal is not None:
+            return refusal
         known = self.known.get(peer.task)
-        if known is not None and peer.attempt < known.attempt:
-            return Refusal.OLDER_ATTEMPT
-        same = known is not None and known.incarnation == peer.incarnation
-        if known is not None and same and peer.word < known.word:
+        if known is not None and known.incarnation == peer.incarnation and peer.sequence < known.sequence:
             return None  # overtaken on its way
         self.known[peer.task] = peer
         return None
 
     def process_lost(self) -> None:
-        """My process is gone or about to go: I want the next cluster."""
-        self._become(generation=self.me.generation + 1, stage=Stage.LEAVING, formation="", standby=False)
+        """Want the next cluster: my process is gone or about to go."""
+        self._change(generation=self.me.generation + 1, state=MemberState.LEAVING, member_set="", standby=False)
 
-    def stand(self, stage: Stage) -> None:
-        """I have come to this stage."""
-        formation = self.formation if stage is Stage.RUNNING else self.me.formation
-        self._become(stage=stage, formation=formation)
+    def set_state(self, state: MemberState) -> None:
+        """Tell that I have come to this state."""
+        member_set = self.current_member_set if state is MemberState.RUNNING else self.me.member_set
+        self._change(state=state, member_set=member_set)
 
-    def park(self, *, standby: bool) -> None:
-        """I have a process that can be let go: a new one, or the standby."""
-        self._become(stage=Stage.PARKED, standby=standby)
+    def set_ready(self, *, standby: bool) -> None:
+        """Tell that I have a process that can be started: a new one, or the standby."""
+        self._change(state=MemberState.READY, standby=standby)
 
     def dismiss_standby(self) -> None:
-        """My standby is of no use: I come back with a new process, in the same generation."""
-        self._become(stage=Stage.LEAVING, standby=False)
+        """Come back with a new process, in the same generation: my standby is of no use."""
+        self._change(state=MemberState.LEAVING, standby=False)
 
     def keep_no_standby(self) -> None:
-        """I am about to go: none is to be made that mine would have to meet."""
-        self._become(standby_port=0)
+        """Tell that I am about to go: no standby is to be made that mine would have to meet."""
+        self._change(standby_port=0)
 
     @property
-    def deserted(self) -> bool:
-        """Whether I stand with a standby and a peer comes to my generation with a new process."""
+    def standby_abandoned(self) -> bool:
+        """Whether I am ready with a standby and a peer comes to my generation with a new process."""
         return self.me.standby and any(
-            peer.generation == self.me.generation and peer.stage is Stage.PARKED and not peer.standby
-            for peer in self._believed()
+            peer.generation == self.me.generation and peer.state is MemberState.READY and not peer.standby
+            for peer in self.known_peers.values()
         )
 
     @property
-    def all_run(self) -> bool:
+    def all_running(self) -> bool:
         """Whether everybody runs in my cluster, as far as I know."""
-        return self.me.stage is Stage.RUNNING and all(
-            peer.stage is Stage.RUNNING and peer.formation == self.me.formation for peer in self._believed()
+        return self.me.state is MemberState.RUNNING and all(
+            peer.state is MemberState.RUNNING and peer.member_set == self.me.member_set
+            for peer in self.known_peers.values()
         )
 
     @property
-    def overtaken(self) -> bool:
+    def superseded(self) -> bool:
         """Whether my running process belongs to a cluster that a peer has left."""
-        return self.me.stage is Stage.RUNNING and self._highest() > self.me.generation
+        return self.me.state is MemberState.RUNNING and self._highest_generation() > self.me.generation
 
-    def follow(self) -> bool:
+    def adopt_generation(self) -> bool:
         """Go to the generation that the peers want; True if that changed mine.
 
-        For one who does not run. A generation that already runs without me cannot be joined:
-        then the next one.
+        For one that does not run. A generation that already runs without me cannot be joined: then the next one.
         """
-        wanted = max(self.me.generation, self._highest(), 1)
-        while any(self._runs_without_me(peer, wanted) for peer in self._believed()):
+        wanted = max(self.me.generation, self._highest_generation(), 1)
+        while any(self._runs_without_me(peer, wanted) for peer in self.known_peers.values()):
             wanted += 1
         if wanted == self.me.generation:
             return False
-        self._become(generation=wanted, formation="")
+        self._change(generation=wanted, member_set="")
         return True
 
     @property
     def complete(self) -> bool:
-        """Whether all members stand ready at my generation."""
-        return self.me.stage is Stage.PARKED and not self.missing()
+        """Whether all members are ready at my generation."""
+        return self.me.state is MemberState.READY and not self.missing()
 
     def missing(self) -> list[Task]:
-        """Members that do not stand ready at my generation."""
-        return [task for task in self.peers if not self._stands(self.known.get(task))]
+        """Return the members that are not ready at my generation."""
+        return [task for task in self.peers if not self._is_ready(self.known.get(task))]
 
-    def odd_version(self) -> Identity | None:
-        """A peer with another TensorFlow."""
+    def other_version(self) -> Member | None:
+        """Return a peer with another TensorFlow."""
         for peer in self.known.values():
             if peer.tensorflow and self.me.tensorflow and peer.tensorflow != self.me.tensorflow:
                 return peer
         return None
 
     @property
-    def formation(self) -> str:
+    def current_member_set(self) -> str:
         """Digest of the members' incarnations as known now, and of how their processes came to be."""
-        members: Mapping[Task, Identity] = {**self.known, self.me.task: self.me}
+        members: Mapping[Task, Member] = {**self.known, self.me.task: self.me}
         names = (
             f"{task}:{members[task].incarnation}" for task in sorted((*self.peers, self.me.task)) if task in members
         )
         return hashlib.sha256("\n".join((*names, str(self.me.standby))).encode()).hexdigest()[:16]
 
     @property
-    def company(self) -> Mapping[Task, Identity]:
+    def known_peers(self) -> Mapping[Task, Member]:
         """My peers, as far as they are known."""
         return {task: self.known[task] for task in self.peers if task in self.known}
 
-    def _become(self, **changes: Any) -> None:
+    def _change(self, **changes: Any) -> None:
         changed = replace(self.me, **changes)
         if changed != self.me:
-            self.me = replace(changed, word=self.me.word + 1)
+            self.me = replace(changed, sequence=self.me.sequence + 1)
 
-    def _believed(self) -> Iterable[Identity]:
-        return self.company.values()
+    def _highest_generation(self) -> int:
+        return max((peer.generation for peer in self.known_peers.values()), default=0)
 
-    def _highest(self) -> int:
-        return max((peer.generation for peer in self._believed()), default=0)
-
-    def _runs_without_me(self, peer: Identity, generation: int) -> bool:
-        if peer.generation != generation or peer.stage is not Stage.RUNNING:
+    def _runs_without_me(self, peer: Member, generation: int) -> bool:
+        if peer.generation != generation or peer.state is not MemberState.RUNNING:
             return False
         if self.me.generation < generation:
             return True
-        return len(self.known) >= len(self.peers) and peer.formation != self.formation
+        return len(self.known) >= len(self.peers) and peer.member_set != self.current_member_set
 
-    def _stands(self, peer: Identity | None) -> bool:
+    def _is_ready(self, peer: Member | None) -> bool:
         if peer is None or peer.generation != self.me.generation:
             return False
-        if peer.stage is Stage.RUNNING:
-            return peer.formation == self.formation
-        return peer.stage is Stage.PARKED and peer.standby == self.me.standby
+        if peer.state is MemberState.RUNNING:
+            return peer.member_set == self.current_member_set
+        return peer.state is MemberState.READY and peer.standby == self.me.standby

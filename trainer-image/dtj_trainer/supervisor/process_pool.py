@@ -1,4 +1,4 @@
-"""Where the process that trains comes from: forked by the zygote, or executed anew.
+"""Spawns training processes, through the zygote or without one, and reaps them.
 
 Used by the supervisor's loop alone; not thread-safe.
 """
@@ -26,66 +26,65 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 FIRST_BACKOFF: Final = 0.5
 LAST_BACKOFF: Final = 30.0
 TRIES: Final = 3
-"""After so many zygotes that never got ready, children are executed without one."""
+"""After so many zygotes that never got ready, processes are executed without one."""
 SILENT_SECONDS: Final = 10.0
-"""A zygote that owes an answer for so long is frozen, and ended: its children come to us."""
+"""A zygote that owes an answer for so long is frozen, and is killed: its children come to us."""
 
 ORDER: Final = "DTJ_CHILD_ORDER"
-OURS: Final = "DTJ_"
-"""Variables that nothing reads while TensorFlow is imported begin so: a child may be told another value."""
+OWN_PREFIX: Final = "DTJ_"
+"""Variables that nothing reads while TensorFlow is imported begin so: a process may be given another value."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unborn:
-    """The child asked for will never exist: the zygote that was to fork it is gone, or no process could be made."""
+class StartFailed:
+    """The process asked for will never exist: the zygote that was to fork it is gone, or no process could be made."""
 
     number: int
 
 
-Event = Started | Unborn | Exited | ZygoteReady
+Event = Started | StartFailed | Exited | ZygoteReady
 
 
-class Nursery:
-    """Starts children and says what becomes of them."""
+class ProcessPool:
+    """Starts processes and tells what becomes of them."""
 
     def __init__(self, environment: Mapping[str, str], zygote: Spawned | None = None, *, preload: bool) -> None:
         self._environment = dict(environment)
         self.preload = preload
+        self.control: Connection | None = None
+        """To the zygote."""
+        self.loaded = False
+        """Whether the zygote has imported TensorFlow."""
         self._zygote: int | None = None
         """Its pid."""
-        self.control: Connection | None = None
-        self._untold: Mapping[str, str] = {}
-        """What the zygote was not started with of the environment: its children are told."""
-        self.loaded = False
+        self._missing_variables: Mapping[str, str] = {}
+        """The part of the environment that the zygote was not started with: its forks are given it."""
         self._failures = 0
-        self._again_at = 0.0
+        self._retry_at = 0.0
+        self._spawned = 0
         self._waiting: list[tuple[int, StartOrder, socket.socket]] = []
-        self._unborn: set[int] = set()
-        """What the zygote was asked for and has not said to exist."""
+        self._asked: set[int] = set()
+        """What the zygote was asked for and has not yet said to exist."""
         self._forked: set[int] = set()
-        """The pids of those that are its own."""
+        """The pids of its forks."""
         self._owes_since: float | None = None
-        """Since when the zygote, asked for a child or bereft of one, has not said a word."""
+        """Since when the zygote has not said a word, although it was asked for a fork or has lost one."""
         self._events: list[Event] = []
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if zygote is not None:
             self._adopt(zygote)
 
-    def bear(self, number: int, order: StartOrder, end: socket.socket) -> None:
-        """Start a child with its end of a link; a `Born` event follows, or `Unborn`."""
-        self._waiting.append((number, order, end))
-        self.tend(time.monotonic())
+    def spawn(self, order: StartOrder, end: socket.socket) -> int:
+        """Ask for a process with its end of a connection; `Started` or `StartFailed` follows, with this number."""
+        self._spawned += 1
+        self._waiting.append((self._spawned, order, end))
+        self.poll(time.monotonic())
+        return self._spawned
 
-    def forget(self) -> None:
-        """Give up children that were asked for and not started yet."""
-        for _, _, end in self._waiting:
-            end.close()
-        self._waiting.clear()
-
-    def tend(self, now: float) -> None:
-        """Keep the zygote alive and hand on what waits."""
+    def poll(self, now: float) -> None:
+        """Keep the zygote alive and hand on the orders that wait."""
         self._check_zygote(now)
-        if self.preload and self._zygote is None and now >= self._again_at:
+        if self.preload and self._zygote is None and now >= self._retry_at:
             self._start_zygote()
         if self.preload and not self.loaded:
             return
@@ -96,24 +95,24 @@ class Nursery:
             else:
                 self._execute(number, order, end)
 
-    def next_look(self) -> float | None:
-        """When `tend` has something to do by itself (monotonic seconds)."""
-        return self._again_at if self.preload and self._zygote is None else None
+    def next_poll(self) -> float | None:
+        """Return when `poll` has something to do by itself (monotonic seconds)."""
+        return self._retry_at if self.preload and self._zygote is None else None
 
-    def listen_now(self) -> None:
+    def receive(self) -> None:
         """Read all that the zygote has said."""
-        with suppress(OSError):
+        with suppress(OSError):  # BlockingIOError: that is all for now
             while self.control is not None and (message := self.control.receive()) is not None:
-                self._hear(message)
+                self._on_message(message)
 
-    def _hear(self, message: Message) -> None:
+    def _on_message(self, message: Message) -> None:
         self._owes_since = None
         match message:
             case ZygoteReady():
                 self.loaded = True
                 self._events.append(message)
             case Started(number, pid):
-                self._unborn.discard(number)
+                self._asked.discard(number)
                 self._forked.add(pid)
                 self._events.append(message)
             case Exited(pid):
@@ -121,8 +120,8 @@ class Nursery:
                 self._events.append(message)
 
     def reap(self) -> None:
-        """Wait for every process that has ended: the zygote, executed children, orphans."""
-        self.listen_now()  # what the zygote said before it died comes first
+        """Wait for every process that has ended: the zygote, executed processes, orphans."""
+        self.receive()  # what the zygote said before it died comes first
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -131,27 +130,29 @@ class Nursery:
             if pid == 0:
                 return
             if pid == self._zygote:
-                self.listen_now()
+                self.receive()
                 self._zygote_died()
             else:
                 self._events.append(Exited(pid, status))
 
     def events(self) -> list[Event]:
-        """What has happened since the last call."""
+        """Return what has happened since the last call."""
         events, self._events = self._events, []
         return events
 
     def retire(self) -> None:
-        """Let the zygote go: no child will be asked for any more. Those that are there stay."""
+        """Let the zygote go: no process will be asked for any more. Those that are there stay."""
         self.preload = False
         if self._zygote is not None and not self.loaded:
-            os.kill(self._zygote, signal.SIGKILL)  # it has none, and would hear of it when it has imported all
+            os.kill(self._zygote, signal.SIGKILL)  # it has no forks, and would hear of it only after all imports
         elif self.control is not None:
             self.control.send(Retire())
 
     def close(self) -> None:
-        """Let the zygote go, with all children that it has."""
-        self.forget()
+        """Let the zygote go, with all its forks."""
+        for _, _, end in self._waiting:
+            end.close()
+        self._waiting.clear()
         if self.control is not None:
             self.control.close()
             self.control = None
@@ -159,7 +160,7 @@ class Nursery:
             os.kill(self._zygote, signal.SIGKILL)
 
     def _check_zygote(self, now: float) -> None:
-        owes = bool(self._unborn) or any(is_dead(pid) for pid in self._forked)
+        owes = bool(self._asked) or any(is_dead(pid) for pid in self._forked)
         if self._zygote is None or not owes:
             self._owes_since = None
         elif self._owes_since is None:
@@ -178,10 +179,10 @@ class Nursery:
     def _adopt(self, zygote: Spawned) -> None:
         """Let this be the zygote, if one is wanted, and was started with nothing that it is not to have."""
         wrong = [name for name, value in zygote.environment.items() if self._environment.get(name) != value]
-        if self.preload and all(name.startswith(OURS) for name in wrong):
+        if self.preload and all(name.startswith(OWN_PREFIX) for name in wrong):
             zygote.control.setblocking(False)
             self._zygote, self.control, self.loaded = zygote.pid, Connection(zygote.control), False
-            self._untold = dict(self._environment.items() - zygote.environment.items())
+            self._missing_variables = dict(self._environment.items() - zygote.environment.items())
         else:
             zygote.dismiss()
 
@@ -190,23 +191,23 @@ class Nursery:
             self.control.close()
         self._failures = 1 if self.loaded else self._failures + 1
         self._zygote, self.control, self.loaded = None, None, False
-        self._events += [Unborn(number) for number in sorted(self._unborn)]
-        self._unborn.clear()
+        self._events += [StartFailed(number) for number in sorted(self._asked)]
+        self._asked.clear()
         self._forked.clear()
         wait = min(FIRST_BACKOFF * 2 ** (self._failures - 1), LAST_BACKOFF)
-        self._again_at = time.monotonic() + wait
+        self._retry_at = time.monotonic() + wait
         if self._failures >= TRIES:
             self.preload = False
 
     def _fork(self, number: int, order: StartOrder, end: socket.socket) -> None:
         assert self.control is not None
-        told = replace(order, environment={**self._untold, **order.environment})
+        complete = replace(order, environment={**self._missing_variables, **order.environment})
         try:
-            self.control.send_with(Fork(number, told), end.fileno())
+            self.control.send_with(Fork(number, complete), end.fileno())
         except OSError:
             self._waiting.append((number, order, end))
         else:
-            self._unborn.add(number)
+            self._asked.add(number)
             end.close()
 
     def _execute(self, number: int, order: StartOrder, end: socket.socket) -> None:
@@ -225,14 +226,14 @@ class Nursery:
                     env=environment,
                 )
             except OSError:  # as for a zygote
-                self._events.append(Unborn(number))
+                self._events.append(StartFailed(number))
                 return
         self._events.append(Started(number, process.pid))
         process.returncode = 0  # reaped by `reap`, not by subprocess
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a child has ended, reaped or not: of its own accord, and not of what is about to be done to it."""
+    """Whether a child has ended, reaped or not: by itself, and not by what is about to be done to it."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from dtj_trainer.cluster.accelerators import tpu_there
+from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.ipc.messages import StartOrder
 
 _ASSIGNED: Final = re.compile(
     r"""(?:environ\s*(?:\[|\.\s*setdefault\s*\(|\.\s*update\s*\(.*?)|putenv\s*\()\s*
@@ -19,8 +21,8 @@ _ASSIGNED: Final = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _LATE: Final = frozenset({"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "CUDA_VISIBLE_DEVICES"})
-"""Read when the first op or device is made, or of no effect on results: no reason to import anew."""
-_OURS: Final = re.compile(r"^\s*(?:import|from)\s+dtj(?:_trainer)?\b", re.MULTILINE)
+"""Read when the first op or device is made, or of no effect on results: no reason to import again."""
+_IMPORTS_DTJ: Final = re.compile(r"^\s*(?:import|from)\s+dtj(?:_trainer)?\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,9 @@ def variables_set_for_import(text: str) -> frozenset[str]:
     return frozenset(match["name"] for match in _ASSIGNED.finditer(text)) - _LATE
 
 
-def uses_us(text: str) -> bool:
+def uses_dtj(text: str) -> bool:
     """Whether the program imports dtj by itself, under this name or that of the package inside."""
-    return bool(_OURS.search(text))
+    return bool(_IMPORTS_DTJ.search(text))
 
 
 def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:
@@ -100,3 +102,16 @@ def may_preload(choice: str, program: Program | None, strategy: str, environment
     if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME") or tpu_there(environment):
         return False
     return program is None or not variables_set_for_import(program.text())
+
+
+def start_order(program: Program | None, mode: TaskMode, *, has_peers: bool) -> StartOrder:
+    """Return what the training process of a task is to do."""
+    return StartOrder(
+        serves=mode is TaskMode.SERVER,
+        in_cluster=mode is TaskMode.COLLECTIVE,
+        has_peers=has_peers,
+        uses_dtj=program is not None and uses_dtj(program.text()),
+        program=program.name if program else "",
+        arguments=program.arguments if program else (),
+        is_module=program.is_module if program else False,
+    )

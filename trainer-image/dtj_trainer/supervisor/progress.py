@@ -1,15 +1,16 @@
-"""What the training process has reported, and what follows: readiness and stalls.
+"""The last known state of training, from what the training process reports: readiness, stalls, hanging saves.
 
 Pure: times come in as seconds of one monotonic clock.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from dtj_trainer.ipc.messages import (
     CheckpointRestored,
@@ -29,15 +30,15 @@ STALL_FACTOR: Final = 10.0
 STALL_SECONDS: Final = 30.0
 WRITING_PHASES: Final = frozenset({"save", "finish"})
 """The last of a training's writes, its export among them, is `finish`."""
-ALIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
-"""Phases without steps that count as life."""
+ACTIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
+"""Phases without steps in which training is well."""
 BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
 _WINDOW: Final = 101
 
 
 @dataclass(slots=True)
 class Progress:
-    """The last known state of training; survives the child."""
+    """The last known state of training; survives the training process."""
 
     step: int | None = None
     total_steps: int | None = None
@@ -52,41 +53,42 @@ class Progress:
     """Unix time of the last step."""
     phase: str = ""
     managed: bool = False
-    """The child reports its steps."""
+    """The process reports its steps."""
     serving: bool = False
     stepped: bool = False
-    """The present child has made a step."""
+    """The present process has made a step."""
     saving_since: float | None = None
-    """The present child writes a checkpoint, perhaps beside its steps."""
+    """The present process writes a checkpoint, perhaps beside its steps."""
     _built: bool = False
-    """All is ready for the present child's first step."""
-    _life: float = 0.0
+    """All is ready for the present process's first step."""
+    _active_at: float = 0.0
+    """When the present process last showed that it goes on."""
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
-    def child_started(self, now: float) -> None:
-        """A new child was let go: nothing of it is known yet."""
+    def process_started(self, now: float) -> None:
+        """Forget the process before: of the new one nothing is known yet."""
         self.managed = self.serving = self.stepped = self._built = False
         self.phase, self.saving_since = "", None
-        self._life = now
+        self._active_at = now
 
-    def taken_over(self) -> None:
-        """The new child is a standby, made for one that made steps: it waited for nothing but its first."""
+    def standby_took_over(self) -> None:
+        """Expect the first step only: the new process is a standby, made for one that made steps."""
         self.managed = self._built = True
 
-    def child_lost(self) -> None:
-        """The child is gone."""
+    def process_lost(self) -> None:
+        """Forget the process: it is gone."""
         self.managed = self.serving = self.stepped = False
         self.phase, self.saving_since = "", None
 
-    def hear(self, message: Message, now: float, wall: float) -> None:
-        """A message of the child's, at `now`, which is `wall` in Unix time."""
+    def apply(self, message: Message, now: float, wall: float) -> None:
+        """Apply what the process reports at `now`, which is `wall` in Unix time."""
         match message:
             case Hello():
                 self.managed = True
             case PhaseChanged(phase):
-                self._entered(phase, now)
+                self._enter(phase, now)
             case StepsDone():
-                self._steps_made(message, now, wall)
+                self._add_steps(message, now, wall)
             case CheckpointRestored(step):
                 self.checkpoint_step = step
             case CheckpointStarted():
@@ -94,12 +96,12 @@ class Progress:
             case CheckpointSaved(step):
                 self.saving_since = None
                 self.checkpoint_step = step
-                self._life = now
+                self._active_at = now
             case Serving():
                 self.serving = True
 
-    def take_exit(self, reported: ProcessExit) -> None:
-        """Keep what the child says at its end of how far it came."""
+    def apply_exit(self, reported: ProcessExit) -> None:
+        """Keep what the process says at its end about how far it came."""
         if reported.step is not None:
             self.step = reported.step
         if reported.checkpoint_step is not None:
@@ -107,8 +109,8 @@ class Progress:
         if reported.metrics:
             self.metrics = dict(reported.metrics)
 
-    def status(self) -> dict[str, Any]:
-        """What /status says of the training."""
+    def status(self) -> dict[str, object]:
+        """Return what /status tells about the training."""
         stamp = None if self.updated_at is None else datetime.fromtimestamp(self.updated_at, UTC)
         return {
             "step": self.step,
@@ -122,7 +124,7 @@ class Progress:
             "updatedAt": f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03}Z" if stamp else None,
         }
 
-    def _steps_made(self, done: StepsDone, now: float, wall: float) -> None:
+    def _add_steps(self, done: StepsDone, now: float, wall: float) -> None:
         self.step = done.step
         self.total_steps = done.total_steps or self.total_steps
         self.epoch = done.epoch
@@ -138,45 +140,47 @@ class Progress:
         self.managed = True
         self.stepped = self.stepped or done.steps > 0
         self.updated_at = wall
-        self._life = now
+        self._active_at = now
 
-    def _entered(self, phase: str, now: float) -> None:
+    def _enter(self, phase: str, now: float) -> None:
         if phase not in BRINGUP_PHASES:
             self.phase = phase
-            self._life = now
+            self._active_at = now
         elif phase == "build":
             self._built = True
-            self._life = now
+            self._active_at = now
 
     @property
     def median_step(self) -> float:
         """Seconds of the median step; 0 while unknown."""
         return statistics.median(self._durations) if self._durations else 0.0
 
-    def alive(self, now: float) -> bool:
-        """Whether steps are being made, or something that counts as life goes on."""
-        if self.phase in ALIVE_PHASES:
-            return self.stepped or self.phase in {"wait", "validate"}
+    @property
+    def ready_until(self) -> float:
+        """Until when training counts as ready, if nothing more is reported; -inf where it is not ready."""
+        if self.phase in ACTIVE_PHASES:
+            return math.inf if self.stepped or self.phase in {"wait", "validate"} else -math.inf
         limit = READY_FACTOR * self.median_step + READY_SECONDS
-        return self.stepped and now - self._life <= limit
+        return self._active_at + limit if self.stepped else -math.inf
 
     def stalled(self, now: float, limit: float | None, start: float) -> bool:
-        """Whether the child has made steps and then made none for too long.
+        """Whether the process has made steps and then made none for too long.
 
         The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
         buffers.
         """
-        if self.phase in ALIVE_PHASES or self.phase == "done":
+        if self.phase in ACTIVE_PHASES or self.phase == "done":
             return False
+        patience = STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
         if not self.stepped:
-            return self._built and now - self._life > max(start, self.stall_after(limit))
-        return now - self._life > self.stall_after(limit)
+            return self._built and now - self._active_at > max(start, patience)
+        return now - self._active_at > patience
 
-    def writes(self, now: float, limit: float) -> bool:
-        """Whether the child writes its state or its results, and has not done so for more than `limit` seconds."""
+    def is_writing(self, now: float, limit: float) -> bool:
+        """Whether the process writes its state or its results, for no more than `limit` seconds."""
         since = self.saving_since
         if since is None and self.phase in WRITING_PHASES:
-            since = self._life
+            since = self._active_at
         return since is not None and now - since <= limit
 
     def save_hangs(self, now: float, limit: float) -> bool:
@@ -185,11 +189,7 @@ class Progress:
 
     def finish_hangs(self, now: float, limit: float) -> bool:
         """Whether what comes after the last step and its save has not ended after `limit` seconds."""
-        return self.phase == "finish" and now - self._life > limit
-
-    def stall_after(self, limit: float | None) -> float:
-        """Seconds without a step that are a stall."""
-        return STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
+        return self.phase == "finish" and now - self._active_at > limit
 
 
 def _smooth(old: float | None, new: float) -> float:

@@ -1,4 +1,4 @@
-"""The termination message: what the operator reads when the container has ended."""
+"""The message that the kubelet passes on: what the operator reads when the container has ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ DEFAULT_PATH: Final = Path("/dev/termination-log")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """How the container ends."""
+class TerminationMessage:
+    """How the container ends, and how far training came."""
 
     exit_class: str
     exit_code: int
@@ -27,8 +27,8 @@ class Ending:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     restarts: int = 0
 
-    def wire(self) -> bytes:
-        """JSON of at most 4000 bytes; the message is cut first, then the metrics."""
+    def to_json(self) -> bytes:
+        """Return at most 4000 bytes; the message is cut first, then the metrics."""
         body = {
             "class": self.exit_class,
             "exitCode": self.exit_code,
@@ -54,13 +54,13 @@ def _encode(body: Mapping[str, object]) -> bytes:
     return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode()
 
 
-def write(ending: Ending, path: Path | None) -> None:
+def write(message: TerminationMessage, path: Path | None) -> None:
     """Write the message; without a path only where Kubernetes has put the file."""
     if path is None:
         if not DEFAULT_PATH.exists():
             return
         path = DEFAULT_PATH
     try:
-        path.write_bytes(ending.wire())
+        path.write_bytes(message.to_json())
     except OSError:
         return

@@ -1,132 +1,104 @@
-"""What the desk answers from, on its own threads."""
+"""What each route of the HTTP server answers: from the last published status, on the server's threads.
+
+What a request asks of the supervisor is put into its inbox; the loop does it in its next turn.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from dtj_trainer.cluster.probes import accepts
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.ipc.messages import Profile, SaveNow
-from dtj_trainer.supervisor.http.peer_client import pass_on
-from dtj_trainer.supervisor.http.server import PASSED_ON
-from dtj_trainer.supervisor.http.status import Pod
-from dtj_trainer.supervisor.membership import Identity, Refusal
+from dtj_trainer.supervisor.http.metrics import Metrics, page
+from dtj_trainer.supervisor.http.peer_client import PASSED_ON, pass_on
+from dtj_trainer.supervisor.http.status import SupervisorStatus, status_body
+from dtj_trainer.supervisor.inbox import Request
+from dtj_trainer.supervisor.membership import Member, Refusal, refusal_of
 
 HEALTHY_SECONDS: Final = 10.0
 CHECKPOINT_SECONDS: Final = 60.0
 """Between two checkpoints that somebody asks for."""
 
 
-class PodFacts:
-    """The desk's `Facts` of one pod; `notify` wakes its supervision."""
+class Endpoints:
+    """The answers of one pod."""
 
-    def __init__(self, pod: Pod, notify: Callable[[], None], called: Callable[[Task, str], None]) -> None:
-        """`called` is told of each peer of ours that calls, and from where."""
-        self._pod = pod
-        self._notify = notify
-        self._called = called
+    def __init__(
+        self,
+        status: Callable[[], SupervisorStatus],
+        metrics: Metrics,
+        put: Callable[[Request], None],
+        peer_called: Callable[[Task, str], None],
+        others: Mapping[Task, tuple[str, int]],
+    ) -> None:
+        """`put` gives the supervisor a request; `peer_called` is told of each peer that calls, and from where.
+
+        `others`: HTTP host and port of every other pod of the job.
+        """
+        self._status = status
+        self._metrics = metrics
+        self._put = put
+        self._peer_called = peer_called
+        self._others = others
+        self._lock = threading.Lock()
         self._checkpoint_at = -CHECKPOINT_SECONDS
 
-    def metrics(self) -> str:
-        """The page of /metrics."""
-        pod = self._pod
-        with pod.lock:
-            ready = len(pod.place.peers) - len(pod.missing())
-            standby = pod.standby.process if pod.standby else None
-            return pod.metrics.text(
-                peers_ready=ready,
-                standby_ready=standby is not None and standby.prepared,
-                child=pod.child.pid if pod.child else None,
-            )
+    def metrics(self) -> bytes:
+        """GET /metrics."""
+        return page(self._metrics, self._status())
 
-    def status(self) -> Mapping[str, Any]:
-        """The object of /status."""
-        pod = self._pod
-        with pod.lock:
-            return {
-                **pod.progress.status(),
-                "role": pod.place.task.role,
-                "index": pod.place.task.index,
-                "attempt": pod.place.attempt,
-                "uid": pod.place.uid,
-                "phase": self._phase(),
-                "restarts": pod.restarts,
-            }
-
-    def _phase(self) -> str:
-        pod, progress = self._pod, self._pod.progress
-        if pod.departure.done:
-            return "done"
-        if pod.departure.stopping:
-            return "leaving"
-        if pod.child is None or not pod.child.released:
-            return "restarting" if pod.has_run else "waiting"
-        if progress.serving:
-            return "serving"
-        return progress.phase or ("training" if progress.stepped else "starting")
+    def status(self) -> Mapping[str, object]:
+        """GET /status."""
+        return status_body(self._status())
 
     def healthy(self) -> bool:
-        """Whether the supervision turns."""
-        return time.monotonic() - self._pod.turned_at < HEALTHY_SECONDS
+        """GET /healthz: whether the supervisor's loop turns."""
+        return time.monotonic() - self._status().published_at < HEALTHY_SECONDS
 
     def ready(self) -> bool:
-        """Whether training steps are made, or a server serves."""
-        pod = self._pod
-        with pod.lock:
-            if pod.child is None or not pod.child.released or pod.departure.stopping:
-                return False
-            if pod.serves:
-                return pod.progress.serving
-            if pod.ours or pod.progress.managed:
-                return pod.progress.alive(time.monotonic())
-            if not pod.member:
-                return True
-            endpoint = pod.place.config.endpoint(pod.place.task)
-        return accepts("127.0.0.1", endpoint[1])
+        """GET /readyz: whether training steps are made, or a server serves."""
+        status = self._status()
+        if status.probe_port is not None:
+            return accepts("127.0.0.1", status.probe_port)
+        return time.monotonic() <= status.ready_until
 
-    def identity(self) -> Identity:
-        """What we tell our peers."""
-        return self._pod.rendezvous.me
+    def member(self) -> Member:
+        """GET /peer: what we tell our peers."""
+        return self._status().member
 
-    def meet(self, peer: Identity, address: str) -> Refusal | None:
-        """A peer tells where it stands, from that address."""
-        with self._pod.lock:
-            refusal = self._pod.rendezvous.hear(peer)
+    def meet(self, peer: Member, address: str) -> Refusal | None:
+        """POST /peer: a peer tells about itself, from that address."""
+        status = self._status()
+        refusal = refusal_of(peer, status.member, status.known)
         if refusal is None:
-            self._called(peer.task, address)
-        self._notify()
+            self._peer_called(peer.task, address)
+            self._put(peer)
         return refusal
 
     def checkpoint(self, uid: str, *, passed_on: bool) -> int:
         """POST /checkpoint: the HTTP status."""
-        pod = self._pod
-        if uid != pod.place.uid:
+        if uid != self._status().member.job:
             return 403
-        with pod.lock:
+        with self._lock:
             now = time.monotonic()
             if now - self._checkpoint_at < CHECKPOINT_SECONDS:
                 return 429
             self._checkpoint_at = now
-            if pod.child is not None and pod.child.released:
-                pod.child.say(SaveNow())
-            else:
-                pod.checkpoint_owed = True
+        self._put(SaveNow())
         if not passed_on:
-            for host, port in pod.place.endpoints.values():
+            for host, port in self._others.values():
                 headers = {UID_HEADER: uid, PASSED_ON: "1"}
                 threading.Thread(target=pass_on, args=(host, port, "/checkpoint", headers), daemon=True).start()
         return 202
 
     def profile(self, uid: str, steps: int) -> int:
         """POST /profile: the HTTP status. Only this pod's process is asked."""
-        pod = self._pod
-        if uid != pod.place.uid:
+        if uid != self._status().member.job:
             return 403
-        with pod.lock:
-            if pod.child is not None:
-                pod.child.say(Profile(steps))
+        self._put(Profile(steps))
         return 202

@@ -1,16 +1,25 @@
-"""The trainer's metrics in Prometheus' text format, version 0.0.4."""
+"""The trainer's metrics: counted by the supervisor's loop, shown in Prometheus' text format.
+
+prometheus-client is imported at the first scrape: PID 1 starts without it. Its own counters are not used, as steps come
+as "n steps in s seconds".
+"""
 
 from __future__ import annotations
 
 import bisect
-import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from dtj_trainer.cluster.cgroup import resident_bytes
 from dtj_trainer.ipc.messages import CheckpointRestored, CheckpointSaved, Message, PhaseChanged, StepsDone
 from dtj_trainer.supervisor.progress import BRINGUP_PHASES
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from dtj_trainer.supervisor.http.status import SupervisorStatus
 
 STEP_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 CHECKPOINT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
@@ -28,22 +37,22 @@ class Histogram:
         self.counts = [0] * (len(self.bounds) + 1)
 
     def observe(self, seconds: float, times: int = 1) -> None:
-        """`times` observations of the same value."""
+        """Count `times` observations of the same value."""
         self.counts[bisect.bisect_left(self.bounds, seconds)] += times
         self.total += seconds * times
 
-    def lines(self, name: str) -> list[str]:
-        """Cumulative buckets, sum and count."""
-        lines, count = [], 0
-        for bound, more in zip((*map(_number, self.bounds), "+Inf"), self.counts, strict=True):
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative count at or below each bound."""
+        buckets, count = [], 0
+        for bound, more in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self.counts, strict=True):
             count += more
-            lines.append(f'{name}_bucket{{le="{bound}"}} {count}')
-        return [*lines, f"{name}_sum {_number(self.total)}", f"{name}_count {count}"]
+            buckets.append((bound, float(count)))
+        return buckets
 
 
 @dataclass(slots=True)
 class Metrics:
-    """Everything that is counted; survives the child."""
+    """Everything that is counted; survives the training process."""
 
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEP_BUCKETS))
     checkpoint_seconds: Histogram = field(default_factory=lambda: Histogram(CHECKPOINT_BUCKETS))
@@ -57,20 +66,20 @@ class Metrics:
     stalls: int = 0
     bringup: dict[str, float] = field(default_factory=dict)
 
-    def hear(self, message: Message) -> None:
-        """Count what a message of the child's brings."""
+    def apply(self, message: Message) -> None:
+        """Count what the training process reports."""
         match message:
             case PhaseChanged(phase, seconds) if phase in BRINGUP_PHASES and seconds is not None:
                 self.bringup[phase] = seconds
             case StepsDone():
-                self._steps_made(message)
+                self._add_steps(message)
             case CheckpointRestored(step):
                 self.last_checkpoint_step = step
             case CheckpointSaved(step, seconds):
                 self.last_checkpoint_step = step
                 self.checkpoint_seconds.observe(seconds)
 
-    def _steps_made(self, done: StepsDone) -> None:
+    def _add_steps(self, done: StepsDone) -> None:
         self.steps += done.steps
         self.examples += done.examples
         self.data_wait_seconds += done.data_wait_seconds
@@ -79,60 +88,60 @@ class Metrics:
         if done.steps:
             self.step_seconds.observe(done.seconds / done.steps, done.steps)
 
-    def text(self, *, peers_ready: int, standby_ready: bool, child: int | None) -> str:
-        """The page of /metrics; `child` is the pid whose memory is shown."""
-        page: list[str] = []
 
-        def family(name: str, kind: str, text: str, lines: list[str]) -> None:
-            page.extend((f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines))
+def page(metrics: Metrics, status: SupervisorStatus) -> bytes:
+    """Return the page of /metrics."""
+    from prometheus_client import CollectorRegistry, generate_latest
 
-        def single(name: str, kind: str, text: str, value: float | None) -> None:
-            family(name, kind, text, [] if value is None else [f"{name} {_number(value)}"])
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(metrics, status))
+    return generate_latest(registry)
 
-        name = "dtj_step_seconds"
-        family(name, "histogram", "Seconds of one training step.", self.step_seconds.lines(name))
-        single("dtj_steps_total", "counter", "Training steps made.", self.steps)
-        single("dtj_examples_total", "counter", "Examples trained on.", self.examples)
-        single("dtj_loss", "gauge", "Loss of the last step.", self.loss)
-        single("dtj_learning_rate", "gauge", "Learning rate of the last step.", self.learning_rate)
-        single("dtj_data_wait_seconds_total", "counter", "Seconds spent waiting for data.", self.data_wait_seconds)
-        name = "dtj_checkpoint_seconds"
-        family(name, "histogram", "Seconds to save a checkpoint.", self.checkpoint_seconds.lines(name))
-        single("dtj_last_checkpoint_step", "gauge", "Step of the newest checkpoint.", self.last_checkpoint_step)
-        family(
-            "dtj_restarts_total",
-            "counter",
-            "Restarts in place, by cause.",
-            [f'dtj_restarts_total{{cause="{cause}"}} {n}' for cause, n in sorted(self.restarts.items())],
+
+class _Collector:
+    """Gives prometheus-client the metrics of one moment; the loop may count on meanwhile."""
+
+    def __init__(self, metrics: Metrics, status: SupervisorStatus) -> None:
+        self._metrics = metrics
+        self._status = status
+
+    def collect(self) -> Iterator[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        def histogram(name: str, text: str, observed: Histogram) -> Metric:
+            return HistogramMetricFamily(name, text, buckets=observed.buckets(), sum_value=observed.total)
+
+        def counter(name: str, text: str, value: float) -> Metric:
+            return CounterMetricFamily(name, text, value=value)
+
+        def gauge(name: str, text: str, value: float | None) -> Metric:
+            family = GaugeMetricFamily(name, text)
+            if value is not None:
+                family.add_metric([], value)
+            return family
+
+        counted, status = self._metrics, self._status
+        restarts = CounterMetricFamily("dtj_restarts", "Restarts in place, by cause.", labels=["cause"])
+        for cause, number in sorted(counted.restarts.copy().items()):
+            restarts.add_metric([cause], number)
+        bringup = GaugeMetricFamily(
+            "dtj_bringup_seconds", "Seconds of each phase of the last bring-up.", labels=["phase"]
         )
-        family(
-            "dtj_bringup_seconds",
-            "gauge",
-            "Seconds of each phase of the last bring-up.",
-            [f'dtj_bringup_seconds{{phase="{p}"}} {_number(s)}' for p, s in sorted(self.bringup.items())],
-        )
-        single("dtj_stalls_total", "counter", "Times that training stood still.", self.stalls)
-        single("dtj_peers_ready", "gauge", "Peers that stand at our generation.", peers_ready)
-        single("dtj_standby_ready", "gauge", "Whether a second process is ready to take over.", int(standby_ready))
-        single(
-            "process_resident_memory_bytes",
-            "gauge",
-            "Resident memory of the training process.",
-            resident_bytes(child),
-        )
-        return "\n".join(page) + "\n"
+        for phase, seconds in sorted(counted.bringup.copy().items()):
+            bringup.add_metric([phase], seconds)
+        resident = resident_bytes(status.training_pid)
 
-
-def _number(value: float) -> str:
-    return repr(value) if isinstance(value, int) or value != int(value) else str(int(value))
-
-
-def resident_bytes(pid: int | None) -> int | None:
-    """Memory that a process has in use; None where that cannot be told."""
-    if pid is None:
-        return None
-    try:
-        pages = Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]
-    except (OSError, IndexError):
-        return None
-    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        yield histogram("dtj_step_seconds", "Seconds of one training step.", counted.step_seconds)
+        yield counter("dtj_steps", "Training steps made.", counted.steps)
+        yield counter("dtj_examples", "Examples trained on.", counted.examples)
+        yield gauge("dtj_loss", "Loss of the last step.", counted.loss)
+        yield gauge("dtj_learning_rate", "Learning rate of the last step.", counted.learning_rate)
+        yield counter("dtj_data_wait_seconds", "Seconds spent waiting for data.", counted.data_wait_seconds)
+        yield histogram("dtj_checkpoint_seconds", "Seconds to save a checkpoint.", counted.checkpoint_seconds)
+        yield gauge("dtj_last_checkpoint_step", "Step of the newest checkpoint.", counted.last_checkpoint_step)
+        yield restarts
+        yield bringup
+        yield counter("dtj_stalls", "Times that training stood still.", counted.stalls)
+        yield gauge("dtj_peers_ready", "Peers that are ready at our generation.", status.peers_ready)
+        yield gauge("dtj_standby_ready", "Whether a second process is ready to take over.", int(status.standby_ready))
+        yield gauge("process_resident_memory_bytes", "Resident memory of the training process.", resident)

@@ -15,9 +15,11 @@ from http import HTTPStatus
 from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor.membership import Identity, Refusal
+from dtj_trainer.supervisor.membership import Member, Refusal
 
 PEER_PATH: Final = "/peer"
+PASSED_ON: Final = "X-DTJ-Passed-On"
+"""Header of a checkpoint request that a peer has passed on, so that it goes no further."""
 CALL_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.05
 LAST_RETRY_SECONDS: Final = 0.5
@@ -26,25 +28,25 @@ BODY_BYTES: Final = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PeerAnswer:
     """What came of one call."""
 
     task: Task
-    identity: Identity | None
+    member: Member | None
     refusal: Refusal | None = None
-    trouble: str = ""
-    """Why there was no answer, in words; empty when there was one."""
+    problem: str = ""
+    """Why there was no answer, for people; empty when there was one."""
     unresolved: bool = False
 
 
-class Messenger:
+class PeerClient:
     """Keeps the peers informed of the newest identity."""
 
-    def __init__(self, peers: Mapping[Task, tuple[str, int]], hear: Callable[[Answer], None]) -> None:
+    def __init__(self, peers: Mapping[Task, tuple[str, int]], hear: Callable[[PeerAnswer], None]) -> None:
         self._peers = peers
         self._hear = hear
         self._changed = threading.Condition()
-        self._identity = b""
+        self._body = b""
         self._version = 0
         self._asking = False
         self._told: dict[Task, int] = {}
@@ -56,12 +58,12 @@ class Messenger:
         for task in self._peers:
             threading.Thread(target=self._serve, args=(task,), name=f"dtj-peer-{task}", daemon=True).start()
 
-    def tell(self, identity: Identity, *, asking: bool) -> None:
+    def tell(self, member: Member, *, asking: bool) -> None:
         """Tell every peer; `asking`: go on asking until told otherwise."""
-        wire = identity.wire()
+        body = member.to_json()
         with self._changed:
-            if wire != self._identity or asking != self._asking:
-                self._identity, self._asking = wire, asking
+            if body != self._body or asking != self._asking:
+                self._body, self._asking = body, asking
                 self._version += 1
                 self._changed.notify_all()
 
@@ -86,15 +88,15 @@ class Messenger:
         with self._changed:
             return dict(self._hosts)
 
-    def _ask(self, task: Task, wire: bytes) -> Answer:
+    def _ask(self, task: Task, body: bytes) -> PeerAnswer:
         name, port = self._peers[task]
-        answer, host = call(task, name, port, wire), None
+        answer, host = call(task, name, port, body), None
         with self._changed:
             caller = self._callers.get(task)
-        elsewhere = answer.trouble or answer.refusal is Refusal.OTHER_JOB  # the name may lead to where it was before
+        elsewhere = answer.problem or answer.refusal is Refusal.OTHER_JOB  # the name may lead to where it was before
         if elsewhere and caller is not None:
-            there = call(task, caller, port, wire)
-            if there.identity is not None or there.refusal is Refusal.OLDER_ATTEMPT:
+            there = call(task, caller, port, body)
+            if there.member is not None or there.refusal is Refusal.OLDER_ATTEMPT:
                 answer, host = there, caller
         with self._changed:
             if host is not None:
@@ -112,12 +114,12 @@ class Messenger:
             with self._changed:
                 if told == self._version:
                     self._changed.wait(ASK_SECONDS if self._asking else None)
-                wire, version = self._identity, self._version
-            if not wire:
+                body, version = self._body, self._version
+            if not body:
                 continue
-            answer = self._ask(task, wire)
+            answer = self._ask(task, body)
             self._hear(answer)
-            if answer.trouble:
+            if answer.problem:
                 with self._changed:
                     self._changed.wait(retry)
                 retry = min(retry * 1.5, LAST_RETRY_SECONDS)
@@ -128,30 +130,30 @@ class Messenger:
                     self._told[task] = version
 
 
-def call(task: Task, host: str, port: int, wire: bytes) -> Answer:
+def call(task: Task, host: str, port: int, body: bytes) -> PeerAnswer:
     """POST our identity, read the peer's."""
     connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
     try:
-        connection.request("POST", PEER_PATH, wire, {"Content-Type": "application/json"})
+        connection.request("POST", PEER_PATH, body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         body = response.read(BODY_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
         unresolved = isinstance(error, socket.gaierror | UnicodeError)
         words = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
-        return Answer(task, None, trouble=words, unresolved=unresolved)
+        return PeerAnswer(task, None, problem=words, unresolved=unresolved)
     except http.client.HTTPException as error:
-        return Answer(task, None, trouble=f"something else answers there ({_words(error)})")
+        return PeerAnswer(task, None, problem=f"something else answers there ({_words(error)})")
     finally:
         connection.close()
     if response.status == HTTPStatus.CONFLICT:
         try:
-            return Answer(task, None, refusal=Refusal(body.decode()))
+            return PeerAnswer(task, None, refusal=Refusal(body.decode()))
         except ValueError:
-            return Answer(task, None, trouble="something else answers there")
-    identity = Identity.read(body) if response.status == HTTPStatus.OK else None
-    if identity is None or identity.task != task:
-        return Answer(task, None, trouble="something else answers there")
-    return Answer(task, identity)
+            return PeerAnswer(task, None, problem="something else answers there")
+    member = Member.from_json(body) if response.status == HTTPStatus.OK else None
+    if member is None or member.task != task:
+        return PeerAnswer(task, None, problem="something else answers there")
+    return PeerAnswer(task, member)
 
 
 def _words(error: Exception) -> str:

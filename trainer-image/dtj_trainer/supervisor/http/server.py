@@ -5,43 +5,28 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import parse_qs
 
 from dtj_trainer.contract import UID_HEADER
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.supervisor.http.peer_client import BODY_BYTES, PEER_PATH
-from dtj_trainer.supervisor.membership import Identity, Refusal
+from dtj_trainer.supervisor.http.endpoints import Endpoints
+from dtj_trainer.supervisor.http.peer_client import BODY_BYTES, PASSED_ON, PEER_PATH
+from dtj_trainer.supervisor.membership import Member
 
 PROFILED_STEPS: Final = "20"
 """Where the caller does not say how many."""
 PROFILED_STEPS_MAX: Final = 1_000
 """A profile is held in memory until its last step."""
-PASSED_ON: Final = "X-DTJ-Passed-On"
-"""A checkpoint request that a peer has passed on, so that it goes no further."""
 
 
-class Facts(Protocol):
-    """What the desk answers from; called from any thread."""
-
-    def metrics(self) -> str: ...
-    def status(self) -> Mapping[str, Any]: ...
-    def healthy(self) -> bool: ...
-    def ready(self) -> bool: ...
-    def identity(self) -> Identity: ...
-    def meet(self, peer: Identity, address: str) -> Refusal | None: ...
-    def checkpoint(self, uid: str, *, passed_on: bool) -> int: ...
-    def profile(self, uid: str, steps: int) -> int: ...
-
-
-class Desk:
+class HttpServer:
     """The HTTP server, on its own daemon threads."""
 
-    def __init__(self, port: int, facts: Facts) -> None:
+    def __init__(self, port: int, endpoints: Endpoints) -> None:
         """Raises PreflightFailed when the port cannot be had."""
-        handler = type("Handler", (_Handler,), {"facts": facts})
+        handler = type("Handler", (_Handler,), {"endpoints": endpoints})
         try:
             self._server = _Server(("", port), handler)
         except OSError as error:
@@ -49,11 +34,11 @@ class Desk:
             raise PreflightFailed(message) from None
 
     def open(self) -> None:
-        """Answer from now on."""
+        """Answer requests from now on."""
         threading.Thread(target=self._server.serve_forever, args=(0.5,), name="dtj-http", daemon=True).start()
 
     def close(self) -> None:
-        """Answer no more. The thread ends first: it would poll on, at a descriptor that may be another's by then."""
+        """Stop. The thread ends first: it would poll on, at a descriptor that may be another's by then."""
         self._server.socket.shutdown(socket.SHUT_RDWR)  # wakes it
         self._server.shutdown()
         self._server.server_close()
@@ -75,11 +60,11 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "dtj-run", self.server_address[1]
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A caller that hung up is no news."""
+        """Ignore a caller that hung up."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    facts: Facts
+    endpoints: Endpoints
     timeout = 5
     server_version = "dtj-run"
     sys_version = ""
@@ -87,15 +72,15 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._answer(200, self.facts.metrics().encode(), "text/plain; version=0.0.4")
+                self._answer(200, self.endpoints.metrics(), "text/plain; version=0.0.4")
             case "/status":
-                self._answer(200, json.dumps(self.facts.status()).encode(), "application/json")
+                self._answer(200, json.dumps(self.endpoints.status()).encode(), "application/json")
             case "/healthz":
-                self._say(self.facts.healthy())
+                self._say(self.endpoints.healthy())
             case "/readyz":
-                self._say(self.facts.ready())
+                self._say(self.endpoints.ready())
             case path if path == PEER_PATH:
-                self._answer(200, self.facts.identity().wire(), "application/json")
+                self._answer(200, self.endpoints.member().to_json(), "application/json")
             case _:
                 self._answer(404, b"not found\n")
 
@@ -107,20 +92,20 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(min(int(length[:9]), BODY_BYTES))
         match self.path.partition("?")[0]:
             case path if path == PEER_PATH:
-                peer = Identity.read(body)
+                peer = Member.from_json(body)
                 if peer is None:
                     self._answer(400, b"not an identity\n")
-                elif (refusal := self.facts.meet(peer, self._caller())) is not None:
+                elif (refusal := self.endpoints.meet(peer, self._caller())) is not None:
                     self._answer(409, refusal.encode())
                 else:
-                    self._answer(200, self.facts.identity().wire(), "application/json")
+                    self._answer(200, self.endpoints.member().to_json(), "application/json")
             case "/checkpoint":
                 uid = self.headers.get(UID_HEADER, "")
-                self._answer(self.facts.checkpoint(uid, passed_on=PASSED_ON in self.headers), b"")
+                self._answer(self.endpoints.checkpoint(uid, passed_on=PASSED_ON in self.headers), b"")
             case "/profile":
                 asked = parse_qs(self.path.partition("?")[2]).get("steps", [PROFILED_STEPS])[-1]
                 if asked.isdecimal() and 0 < int(asked) <= PROFILED_STEPS_MAX:
-                    self._answer(self.facts.profile(self.headers.get(UID_HEADER, ""), int(asked)), b"")
+                    self._answer(self.endpoints.profile(self.headers.get(UID_HEADER, ""), int(asked)), b"")
                 else:
                     self._answer(400, b"steps is a number from 1 to %d, as in /profile?steps=20\n" % PROFILED_STEPS_MAX)
             case _:
@@ -141,4 +126,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the overridden
-        """Probes come every second: no access log."""
+        """Write no access log: probes come every second."""

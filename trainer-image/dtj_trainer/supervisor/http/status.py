@@ -1,62 +1,94 @@
-"""One pod, as its supervisor knows it now."""
+"""What the supervisor knows, as it tells the HTTP server at the end of each turn."""
 
 from __future__ import annotations
 
-import threading
-import time
-from dataclasses import dataclass, field
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from dtj_trainer.cluster.task_mode import Part, Place
+from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.supervisor.http.metrics import Metrics
-from dtj_trainer.supervisor.membership import Rendezvous, Stage
-from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.shutdown import Departure
-from dtj_trainer.supervisor.standby import Standby
-from dtj_trainer.supervisor.training_process import Child
+from dtj_trainer.supervisor.cluster_start import ClusterStart
+from dtj_trainer.supervisor.membership import Member
 
 
-@dataclass(slots=True)
-class Pod:
-    """The supervision changes it, one turn at a time, under `lock`; others take that for reading."""
+@dataclass(frozen=True, slots=True)
+class SupervisorStatus:
+    """One published state; never changed, so that any thread may read it."""
 
-    place: Place
-    ours: bool
-    """The program imports dtj."""
-    rendezvous: Rendezvous
-    progress: Progress
-    departure: Departure
-    metrics: Metrics
-    standby: Standby | None
-    child: Child | None = None
-    """The process that trains or serves."""
-    checkpoint_owed: bool = False
-    """Somebody asked for a checkpoint while no process trained."""
-    restarts: int = 0
-    has_run: bool = False
-    """A child was let go at least once."""
-    turned_at: float = field(default_factory=time.monotonic)
-    """When the supervision began its last turn."""
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    published_at: float
+    """Monotonic seconds; the supervisor is healthy while this is young."""
+    phase: str
+    progress: Mapping[str, object]
+    """What /status tells about the training, by the keys there."""
+    restarts: int
+    ready_until: float
+    """Until when the pod is ready (monotonic seconds); -inf while it is not, inf where that does not end by itself."""
+    probe_port: int | None
+    """Where given, the pod is ready if something listens there."""
+    member: Member
+    """What the peers are told."""
+    known: Mapping[Task, Member]
+    """What is known of the peers."""
+    peers_ready: int
+    standby_ready: bool
+    training_pid: int | None
 
-    @property
-    def serves(self) -> bool:
-        """Whether it runs a server in place of the program."""
-        return self.place.part is Part.SERVER
 
-    @property
-    def member(self) -> bool:
-        """Whether its cluster forms, and falls, as a whole."""
-        return self.place.part is Part.MEMBER
+def status_body(status: SupervisorStatus) -> dict[str, object]:
+    """Return the object of GET /status."""
+    return {
+        **status.progress,
+        "role": status.member.task.role,
+        "index": status.member.task.index,
+        "attempt": status.member.attempt,
+        "uid": status.member.job,
+        "phase": status.phase,
+        "restarts": status.restarts,
+    }
 
-    def children(self) -> list[Child]:
-        """The process that trains, and the standby."""
-        standby = self.standby.process if self.standby else None
-        return [child for child in (self.child, standby) if child is not None]
 
-    def missing(self) -> list[Task]:
-        """Peers that the child has to wait for."""
-        if self.member:
-            return self.rendezvous.missing()
-        known = self.rendezvous.known
-        return [task for task in self.place.peers if task not in known or known[task].stage is not Stage.SERVING]
+def _phase(cluster: ClusterStart) -> str:
+    progress, shutdown = cluster.progress, cluster.shutdown
+    if shutdown.done:
+        return "done"
+    if shutdown.stopping:
+        return "leaving"
+    if cluster.process is None or not cluster.process.started:
+        return "restarting" if cluster.has_run else "waiting"
+    if progress.serving:
+        return "serving"
+    return progress.phase or ("training" if progress.stepped else "starting")
+
+
+def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
+    """Return until when the pod is ready, and the port to probe for a program that reports no steps."""
+    progress, shutdown = cluster.progress, cluster.shutdown
+    if cluster.process is None or not cluster.process.started or shutdown.stopping:
+        return -math.inf, None
+    if cluster.mode is TaskMode.SERVER:
+        return math.inf if progress.serving else -math.inf, None
+    if cluster.order.uses_dtj or progress.managed:
+        return progress.ready_until, None
+    if not cluster.collective:
+        return math.inf, None
+    return -math.inf, cluster.config.endpoint(cluster.config.task)[1]
+
+
+def current_status(cluster: ClusterStart, restarts: int, now: float) -> SupervisorStatus:
+    """Return the status at the end of a turn."""
+    membership, standby, process = cluster.membership, cluster.standby, cluster.process
+    ready_until, probe_port = _readiness(cluster)
+    return SupervisorStatus(
+        published_at=now,
+        phase=_phase(cluster),
+        progress=cluster.progress.status(),
+        restarts=restarts,
+        ready_until=ready_until,
+        probe_port=probe_port,
+        member=membership.me,
+        known=dict(membership.known),
+        peers_ready=len(membership.peers) - len(cluster.missing()),
+        standby_ready=standby is not None and standby.ready,
+        training_pid=process.pid if process else None,
+    )

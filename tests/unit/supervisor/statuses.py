@@ -1,0 +1,28 @@
+"""The page of /metrics of a supervisor that knows nothing yet."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.supervisor.http.metrics import Metrics, page
+from dtj_trainer.supervisor.http.status import SupervisorStatus
+from dtj_trainer.supervisor.membership import Member
+
+
+def page_of(metrics: Metrics) -> str:
+    status = SupervisorStatus(
+        published_at=0.0,
+        phase="waiting",
+        progress={},
+        restarts=0,
+        ready_until=-math.inf,
+        probe_port=None,
+        member=Member("", 0, Task("worker", 0), "a", ""),
+        known={},
+        peers_ready=0,
+        standby_ready=False,
+        training_pid=os.getpid(),
+    )
+    return page(metrics, status).decode()
