@@ -10,19 +10,20 @@ from dtj_trainer.process import excepthook
 
 if TYPE_CHECKING:
     from dtj_trainer import data
-    from dtj_trainer.initialization import Session, init
+    from dtj_trainer.context import TrainContext
+    from dtj_trainer.initialization import init
     from dtj_trainer.training.fit import fit
     from dtj_trainer.training.history import Result
     from dtj_trainer.training.session import Job, session
     from dtj_trainer.training.train import all_reduce, train
 
 __version__ = "0.1.0"
-__all__ = ["Job", "Result", "Session", "all_reduce", "data", "fit", "init", "session", "train"]
+__all__ = ["Job", "Result", "TrainContext", "all_reduce", "data", "fit", "init", "session", "train"]
 
 _PLACES = {
     "Job": "dtj_trainer.training.session",
     "Result": "dtj_trainer.training.history",
-    "Session": "dtj_trainer.initialization",
+    "TrainContext": "dtj_trainer.context",
     "all_reduce": "dtj_trainer.training.train",
     "fit": "dtj_trainer.training.fit",
     "init": "dtj_trainer.initialization",

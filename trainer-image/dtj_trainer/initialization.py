@@ -1,7 +1,7 @@
-"""The running process: what it was told, its strategy, and its place in the job.
+"""dtj.init(): prepares this process, once, and returns its TrainContext.
 
-`init()` makes it, once. The order matters and is kept here: devices, threads and seed before TensorFlow's first op;
-then the peers; then the strategy, which becomes the default one; then everything else.
+The order matters: devices, threads and seed before TensorFlow's first op; then the peers; then the strategy, which
+becomes the default one; then everything else.
 """
 
 import contextlib
@@ -11,112 +11,31 @@ import random
 import signal
 import sys
 import time
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat import tensorflow as compat
-from dtj_trainer.compat.types import Strategy
-from dtj_trainer.data.sharding import Sharding
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.commands import Commands, process_commands
 from dtj_trainer.ipc.reporter import Reporter, process_reporter
 from dtj_trainer.process.exit import job_is_finished
 from dtj_trainer.strategy import devices, parameter_server, tpu
 from dtj_trainer.strategy.build import build
-from dtj_trainer.strategy.choose import Choice, choose
+from dtj_trainer.strategy.choose import choose
 from dtj_trainer.strategy.coordination import CoordinationService
 
-BRING_UP_OBJECTS = 200_000
-"""New objects between two garbage collections until the first step: tracing makes many and keeps them, so looking at
-them again and again costs a tenth of the way to that step. `calm` goes back."""
+STARTUP_GC_THRESHOLD = 200_000
+"""New objects between two garbage collections until the first step. Tracing makes many objects and keeps them; at
+Python's own threshold, looking at them again and again takes a tenth of the time to that step."""
+
+_USUAL_GC_THRESHOLD = gc.get_threshold()
+_context: TrainContext | None = None
 
 
-def calm() -> None:
-    """Collect garbage as usual again: the first step is made."""
-    gc.set_threshold(*_USUAL)
-
-
-_USUAL = gc.get_threshold()
-
-
-@dataclass(slots=True)
-class Session:
-    """One process of a job, prepared."""
-
-    environment: Environment
-    choice: Choice
-    strategy: Strategy
-    """A `tf.distribute.Strategy`; the default one of this process."""
-    coordination: CoordinationService
-    reporter: Reporter
-    commands: Commands
-    seed: int | None
-    deterministic: bool
-    prepared: bool
-    """Whether init() came first, before any model."""
-    trained: bool = False
-    """Whether a training of this process has come to its end."""
-    started: float = field(default_factory=time.monotonic)
-
-    @property
-    def role(self) -> str:
-        return self.environment.role
-
-    @property
-    def index(self) -> int:
-        return self.environment.index
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process writes checkpoints, summaries and the console line."""
-        return self.environment.is_chief
-
-    @property
-    def workers(self) -> int:
-        """Processes that train in step with one another."""
-        return self.environment.trainers if self.choice.type == "MultiWorkerMirrored" else 1
-
-    @property
-    def asynchronous(self) -> bool:
-        """Whether this process hands out steps to workers that do not wait for one another."""
-        return self.choice.type == "ParameterServer"
-
-    @property
-    def defers_metrics(self) -> bool:
-        """Whether steps may not write the accumulators of metrics, because replicas share them without a rule."""
-        return self.choice.type in {"ParameterServer", "CentralStorage"}
-
-    @property
-    def rank(self) -> int:
-        return self.environment.rank if self.workers > 1 else 0
-
-    @property
-    def replicas(self) -> int:
-        """Replicas of the model over all processes."""
-        return int(self.strategy.num_replicas_in_sync)
-
-    @property
-    def local_replicas(self) -> int:
-        return self.sharding.local_replicas
-
-    @property
-    def sharding(self) -> Sharding:
-        """How this process and its peers share the data."""
-        return Sharding(self.workers, self.rank, self.replicas)
-
-
-_current: Session | None = None
-
-
-def current() -> Session | None:
-    """The session of this process, if there is one yet."""
-    return _current
-
-
-def init(*, deterministic: bool = False, seed: int | None = None) -> Session:
+def init(*, deterministic: bool = False, seed: int | None = None) -> TrainContext:
     """Prepare this process: devices, threads, seed, peers, strategy. A second call changes nothing.
 
     `deterministic` (or DTJ_DETERMINISTIC) gives op determinism and pins threads; `seed` covers Python, NumPy,
@@ -129,24 +48,27 @@ def init(*, deterministic: bool = False, seed: int | None = None) -> Session:
         PeersNotReady: a peer did not come in time.
         UserError: TensorFlow ran an op before.
     """
-    return _begin(deterministic=deterministic, seed=seed, prepared=True)
+    global _context  # noqa: PLW0603 - one process, one context
+    if _context is None:
+        _context = _prepare(deterministic=deterministic, seed=seed)
+        if _context.is_chief:
+            choice, replicas = _context.choice, _describe_replicas(_context)
+            print(f"dtj: strategy {choice.type} ({choice.reason}), {replicas}", flush=True)  # noqa: T201 - for people
+    return _context
 
 
-def ensure(*, prepared: bool) -> Session:
-    """The session, made now if the program did not call init(); `prepared`: nothing was built before."""
-    return _current or _begin(deterministic=False, seed=None, prepared=prepared)
+def restore_garbage_collection() -> None:
+    """Collect garbage as often as usual again: the first step is made."""
+    gc.set_threshold(*_USUAL_GC_THRESHOLD)
 
 
-def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
-    global _current  # noqa: PLW0603 - one process, one session
-    if _current is not None:
-        return _current
-    gc.set_threshold(BRING_UP_OBJECTS)
+def _prepare(*, deterministic: bool, seed: int | None) -> TrainContext:
+    gc.set_threshold(STARTUP_GC_THRESHOLD)
     environment = read()
     reporter, commands = process_reporter(), process_commands()
     reporter.hello()
     commands.listen()
-    _leave_if_finished(environment, reporter)
+    _exit_if_finished(environment, reporter)
     deterministic = deterministic or environment.deterministic
     started = time.monotonic()
     import tensorflow as tf
@@ -155,7 +77,7 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
     devices.configure(environment.devices, deterministic=deterministic)
     choice = choose(environment, _count_devices(tf, environment))
     if choice.type == "MultiWorkerMirrored":
-        _await_cluster(environment)
+        _wait_for_cluster(environment)
     if choice.type == "ParameterServer" and parameter_server.serves(environment):
         parameter_server.check(environment)
         _serve(environment, reporter)
@@ -166,35 +88,31 @@ def _begin(*, deterministic: bool, seed: int | None, prepared: bool) -> Session:
         compat_keras.remember_optimizer_attributes()
     if choice.type != "None":
         tf.distribute.experimental_set_strategy(strategy)
-    _seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
-    _hear_sigterm(commands)
+    _set_seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
+    _handle_sigterm(commands)
     reporter.phase("cluster", time.monotonic() - started)
     workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
     coordination = CoordinationService(environment, workers)
-    _current = Session(environment, choice, strategy, coordination, reporter, commands, seed, deterministic, prepared)
-    if environment.is_chief:
-        copies = _copies(_current)
-        print(f"dtj: strategy {choice.type} ({choice.reason}), {copies}", flush=True)  # noqa: T201 - the console line
-    return _current
+    return TrainContext(environment, choice, strategy, coordination, reporter, commands, seed, deterministic)
 
 
-def _copies(session: Session) -> str:
-    if session.asynchronous:
-        workers, servers = session.environment.members("worker"), session.environment.members("ps")
+def _describe_replicas(context: TrainContext) -> str:
+    if context.asynchronous:
+        workers, servers = context.environment.members("worker"), context.environment.members("ps")
         return f"{workers} worker{'s' if workers > 1 else ''} and {servers} ps, asynchronous"
-    replicas, workers = session.replicas, session.workers
+    replicas, workers = context.replicas, context.workers
     return f"{replicas} replica{'s' if replicas > 1 else ''} in {workers} process{'es' if workers > 1 else ''}"
 
 
 def _serve(environment: Environment, reporter: Reporter) -> NoReturn:
-    """A worker or ps serves and does not run the program; under `dtj-run` this is never reached."""
+    """Serve, in a worker or ps, instead of running the program; `dtj-run` does so earlier, and never comes here."""
     from dtj_trainer.process.tf_server import serve
 
     print(f"dtj: {environment.tf_config.task} serves; the program runs in the chief", flush=True)  # noqa: T201 - for people
     serve(reporter)
 
 
-def _leave_if_finished(environment: Environment, reporter: Reporter) -> None:
+def _exit_if_finished(environment: Environment, reporter: Reporter) -> None:
     if environment.role == "evaluator":
         if not environment.checkpoint.directory:
             raise PreflightFailed(
@@ -206,12 +124,12 @@ def _leave_if_finished(environment: Environment, reporter: Reporter) -> None:
 
 
 def _count_devices(tf: Any, environment: Environment) -> int:
-    """Accelerators of this process; logical CPUs where there are none. Asks nothing that starts TensorFlow."""
+    """Count the accelerators of this process, or its logical CPUs, without initializing TensorFlow's devices."""
     gpus = len(tf.config.list_physical_devices("GPU"))
     return environment.devices.logical_devices or gpus or 1
 
 
-def _await_cluster(environment: Environment) -> None:
+def _wait_for_cluster(environment: Environment) -> None:
     await_peers(environment.tf_config, environment.start_seconds)
     if not await_leader(environment.tf_config, environment.start_seconds):
         address = environment.tf_config.address(environment.tf_config.leader)
@@ -221,9 +139,11 @@ def _await_cluster(environment: Environment) -> None:
         )
 
 
-def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
-    """Without a seed, what makes first values is seeded: TensorFlow's own would give a shuffle without one a seed too,
-    and that is to be refused where processes share the data.
+def _set_seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
+    """Seed all generators; without a seed, only those of Python and NumPy, from which Keras makes initial values.
+
+    A seed of TensorFlow would give one to every shuffle that has none, and those have to be refused where processes
+    share the data.
     """
     import numpy as np
 
@@ -239,23 +159,23 @@ def _seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-def _hear_sigterm(commands: Commands) -> None:
-    """Take SIGTERM back from TensorFlow, whose collectives swallow it. What the program forks is ended by it."""
+def _handle_sigterm(commands: Commands) -> None:
+    """Replace TensorFlow's handler, because its collectives swallow SIGTERM. It ends what the program forks."""
 
-    def heard(*_: object) -> None:
+    def note_preemption(*_: object) -> None:
         commands.preempted.set()
 
-    def hold() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # one that comes at once would be lost
+    def block() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # one that comes during the fork would be lost
 
-    def release() -> None:
+    def unblock() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
 
-    def forget() -> None:
-        if signal.getsignal(signal.SIGTERM) is heard:
+    def reset_in_child() -> None:
+        if signal.getsignal(signal.SIGTERM) is note_preemption:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        release()
+        unblock()
 
-    with contextlib.suppress(ValueError):  # not in the main thread: whoever has it decides
-        signal.signal(signal.SIGTERM, heard)
-        os.register_at_fork(before=hold, after_in_parent=release, after_in_child=forget)
+    with contextlib.suppress(ValueError):  # not the main thread: the program handles signals itself
+        signal.signal(signal.SIGTERM, note_preemption)
+        os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=reset_in_child)

@@ -10,8 +10,8 @@ from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import Done, Owner
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
 from dtj_trainer.storage.open import open_folder
 
@@ -22,10 +22,10 @@ OURS = frozenset({"step", "state"})
 class Keeper:
     """Saves and restores `objects` and the position; without a directory it does neither."""
 
-    def __init__(self, session: Session, objects: Mapping[str, Any], identity: JobFile) -> None:
-        settings = session.environment.checkpoint
+    def __init__(self, context: TrainContext, objects: Mapping[str, Any], identity: JobFile) -> None:
+        settings = context.environment.checkpoint
         self.directory = settings.directory
-        self._session = session
+        self._context = context
         self._settings = settings
         self._objects = {f"own_{name}" if name in OURS else name: each for name, each in objects.items()}
         self._identity = identity
@@ -34,8 +34,8 @@ class Keeper:
         """The newest step whose save has begun, or that was restored."""
         self.owner: Owner | None = None
         if self.directory:
-            if session.is_chief:
-                self.owner = Owner(open_folder(self.directory), session.environment.uid, session.environment.attempt)
+            if context.is_chief:
+                self.owner = Owner(open_folder(self.directory), context.environment.uid, context.environment.attempt)
             self._checkpoints = Checkpoints(self.directory, settings.keep, self.owner)
             self._held = _Held()
 
@@ -51,7 +51,7 @@ class Keeper:
         if self.owner is not None:
             self._checkpoints.claim()
         before = job_file.read(self._checkpoints.place)
-        name = self._session.coordination.broadcast(self._checkpoints.latest())
+        name = self._context.coordination.broadcast(self._checkpoints.latest())
         if not name:
             return None
         if before is not None:
@@ -60,7 +60,7 @@ class Keeper:
         self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
         self._saved_at = time.monotonic()
         self._begun = self._checkpoints.saved_step
-        self._session.reporter.checkpoint_restored(self._held.place.step)
+        self._context.reporter.checkpoint_restored(self._held.place.step)
         return self._held.place
 
     def kept(self) -> list[tuple[int, str]]:
@@ -122,7 +122,7 @@ class Keeper:
         self._begun = place.step
         if self.owner is not None or _saved_by_all(self._objects):
             self._take(place, epoch, metrics, started)
-        self._session.coordination.wait_for_chief(f"saving/{place.step}")
+        self._context.coordination.wait_for_chief(f"saving/{place.step}")
 
     def _take(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float], started: float) -> None:
         self._held.place, self._held.metrics = place, metrics
@@ -130,11 +130,11 @@ class Keeper:
         objects = {**self._objects, **self._held.objects()}
 
         def complete() -> None:
-            self._session.reporter.checkpoint_saved(place.step, time.monotonic() - started)
+            self._context.reporter.checkpoint_saved(place.step, time.monotonic() - started)
 
         self._checkpoints.wait()
         if self.owner is not None:
-            self._session.reporter.checkpoint_started(place.step)
+            self._context.reporter.checkpoint_started(place.step)
         self._checkpoints.save(place.step, objects, notes, complete)
 
     def linger(self) -> None:

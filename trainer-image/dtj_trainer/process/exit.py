@@ -22,7 +22,7 @@ from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
 
 if TYPE_CHECKING:
-    from dtj_trainer.initialization import Session
+    from dtj_trainer.context import TrainContext
 
 LEAVES_AT_ONCE: Final = ("peer-lost", "preempted", "fenced", "stalled")
 LEAVE_SECONDS: Final = 8.0
@@ -31,7 +31,7 @@ _HERE: Final = str(Path(__file__).parent)
 
 
 @contextmanager
-def exit_on_failure(session: Session) -> Iterator[None]:
+def exit_on_failure(context: TrainContext) -> Iterator[None]:
     """End a process that runs without `dtj-run` by `os._exit`, with its line and exit code, where nobody can go on.
 
     An interpreter that shuts down with dead peers takes up to 20 seconds. Under `dtj-run` every exception ends in
@@ -41,8 +41,8 @@ def exit_on_failure(session: Session) -> Iterator[None]:
         yield
     except Exception as error:
         status = classify(error)
-        unsupervised = not session.reporter.connected
-        if unsupervised and (status.exit_class in LEAVES_AT_ONCE or session.workers > 1):
+        unsupervised = not context.reporter.connected
+        if unsupervised and (status.exit_class in LEAVES_AT_ONCE or context.workers > 1):
             if status.exit_class == "user-error":
                 traceback.print_exc()
             print(f"dtj: {status.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people

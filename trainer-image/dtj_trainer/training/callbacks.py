@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.loop import Hooks
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.validation import BatchHooks, Validation
@@ -18,14 +18,14 @@ WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 class Callbacks:
     """Runs on every process; callbacks that write files run on the chief alone."""
 
-    def __init__(self, callbacks: Any, model: Any, session: Session, schedule: Schedule) -> None:
+    def __init__(self, callbacks: Any, model: Any, context: TrainContext, schedule: Schedule) -> None:
         import keras
 
         callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
-        callbacks = _without_backups(callbacks, session)
+        callbacks = _without_backups(callbacks, context)
         for callback in callbacks:
-            _check(callback, session)
-        own = [callback for callback in callbacks if session.is_chief or not _writes(callback)]
+            _check(callback, context)
+        own = [callback for callback in callbacks if context.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
         self._hear_training = any(_hears(callback, TRAINING) or _asks_by_batch(callback) for callback in callbacks)
@@ -81,12 +81,12 @@ class Callbacks:
         return run
 
 
-def _check(callback: Any, session: Session) -> None:
+def _check(callback: Any, context: TrainContext) -> None:
     """Refuse Keras' TensorBoard callback where it would fail at the first epoch's end."""
     import keras
 
     if isinstance(callback, keras.callbacks.TensorBoard) and find_spec("tensorboard") is None:
-        logs = session.environment.checkpoint.logs
+        logs = context.environment.checkpoint.logs
         raise PreflightFailed(
             "Keras' TensorBoard callback needs the package tensorboard, which is not installed here; leave it out: "
             f"event files of the metrics are in {logs or 'the log directory, where a job has one'}"
@@ -114,10 +114,10 @@ def _writes(callback: Any) -> bool:
     return bool(getattr(callback, "writes", False)) or not _kinds(callback).isdisjoint(WRITING)
 
 
-def _without_backups(callbacks: Sequence[Any], session: Session) -> list[Any]:
+def _without_backups(callbacks: Sequence[Any], context: TrainContext) -> list[Any]:
     """All but BackupAndRestore, which would set weights back when a training is resumed, and on the chief alone."""
     others = [callback for callback in callbacks if "BackupAndRestore" not in _kinds(callback)]
-    if len(others) < len(callbacks) and session.is_chief:
+    if len(others) < len(callbacks) and context.is_chief:
         print(  # noqa: T201 - the console line
             "dtj: BackupAndRestore is left out; the training saves and resumes by itself where it has a checkpoint "
             "directory",

@@ -9,8 +9,8 @@ from typing import Any
 
 from dtj_trainer.checkpoint.checkpoint_manager import Keeper
 from dtj_trainer.checkpoint.owner_file import finished
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
-from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.storage.folder import read_json, write_json
@@ -25,19 +25,19 @@ class EvaluatorLoop:
     """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
 
     def __init__(
-        self, session: Session, keeper: Keeper, evaluate: Callable[[], Mapping[str, Any] | None] | None
+        self, context: TrainContext, keeper: Keeper, evaluate: Callable[[], Mapping[str, Any] | None] | None
     ) -> None:
         if evaluate is None:
             raise PreflightFailed("the evaluator has nothing to evaluate; give validation= to the training")
-        self._session = session
+        self._context = context
         self._keeper = keeper
         self._evaluate = evaluate
-        logs = f"{session.environment.checkpoint.logs}/eval"
+        logs = f"{context.environment.checkpoint.logs}/eval"
         self._place = open_folder(logs)
         self._place.make()
         self._events = Events(logs)
         note = read_json(self._place, SEEN) or {}
-        same_job = note.get("uid", "") == session.environment.uid
+        same_job = note.get("uid", "") == context.environment.uid
         self._seen: dict[int, Mapping[str, float]] = (
             {int(step): found for step, found in dict(note.get("steps") or {}).items()} if same_job else {}
         )
@@ -48,8 +48,8 @@ class EvaluatorLoop:
         Raises:
             PreemptedUnsaved: asked to leave.
         """
-        environment, reporter = self._session.environment, self._session.reporter
-        preempted = self._session.commands.preempted
+        environment, reporter = self._context.environment, self._context.reporter
+        preempted = self._context.commands.preempted
         while True:
             reporter.phase("wait")
             done = finished(environment.checkpoint.directory, environment.uid)
@@ -64,7 +64,7 @@ class EvaluatorLoop:
 
     def _look(self, step: int, name: str) -> None:
         """Evaluate one checkpoint, unless it is pruned, or we are asked to leave, meanwhile."""
-        reporter = self._session.reporter
+        reporter = self._context.reporter
         reporter.phase("validate")
         started = time.monotonic()
         if not self._keeper.restore(name):
@@ -76,7 +76,7 @@ class EvaluatorLoop:
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}
-        write_json(self._place, SEEN, {"uid": self._session.environment.uid, "steps": steps})
+        write_json(self._place, SEEN, {"uid": self._context.environment.uid, "steps": steps})
         self._events.write(step, metrics)
         self._events.flush()
         reporter.steps_done(StepsDone(step, 1, seconds, loss=metrics.get("val_loss"), metrics=metrics))

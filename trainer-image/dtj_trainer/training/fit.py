@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from dtj_trainer import initialization
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, runs_ops
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
+from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.keras import learning_rate
@@ -49,15 +49,15 @@ def fit(
         UserError: the model is not compiled or was built too early; the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session = initialization.ensure(prepared=not hasattr(model, "variables") and not runs_ops(data))
-    with exit_on_failure(session):
+    context = init()
+    with exit_on_failure(context):
         began = time.monotonic()
-        check_arguments(session, "dtj.fit", accumulate)
+        check_arguments(context, "dtj.fit", accumulate)
         scaling = learning_rate.known(learning_rate_scaling)
-        seed = set_seed(session, seed)
+        seed = set_seed(context, seed)
         adapter = get_data_adapter(
             data,
-            session.sharding,
+            context.sharding,
             global_batch_size=global_batch_size,
             per_replica_batch_size=per_replica_batch_size,
             accumulate=accumulate,
@@ -66,30 +66,30 @@ def fit(
         )
         schedule = Schedule.of(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         model = make_model(model, mixed_precision)
-        build(model, adapter.element_spec, session)
+        build(model, adapter.element_spec, context)
         if validation is not None:
             check_evaluates(model)
         by_steps = steps is not None and epochs is None and steps_per_epoch is None
         learning_rate.scale(
             model.optimizer,
             learning_rate.factor(
-                "none" if session.asynchronous else scaling,
-                session.replicas,
+                "none" if context.asynchronous else scaling,
+                context.replicas,
                 per_replica=per_replica_batch_size is not None,
                 total=adapter.batch_size.total or global_batch_size,
                 base=base_batch_size,
             ),
             warm_up_steps=5 * schedule.per_epoch if schedule.per_epoch and not by_steps else 500,
         )
-        trainable = KerasTrainable(model, session, clip_norm=clip_norm)
+        trainable = KerasTrainable(model, context, clip_norm=clip_norm)
         weights = optional_path(initial_weights)
         return run_training(
             Training(
-                session,
+                context,
                 trainable,
                 adapter,
                 schedule,
-                validation=Validation.of(trainable, session, validation, adapter.batch_size),
+                validation=Validation.of(trainable, context, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=model,
                 accumulate=accumulate,

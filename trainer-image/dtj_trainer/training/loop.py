@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 
 from dtj_trainer.checkpoint.checkpoint_manager import Keeper
 from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
-from dtj_trainer.initialization import Session, calm
+from dtj_trainer.initialization import restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.console import Console
 from dtj_trainer.reporting.event_files import Events
@@ -50,7 +51,7 @@ class Hooks:
 class TrainingLoop:
     """One training from its position to its length."""
 
-    session: Session
+    context: TrainContext
     trainable: Trainable
     call: StepRunner
     schedule: Schedule
@@ -74,7 +75,7 @@ class _Run:
 
     def __init__(self, loop: TrainingLoop) -> None:
         self.loop = loop
-        self.session = loop.session
+        self.context = loop.context
         self.position = loop.position
         self.tuner = StepsPerExecutionTuner(loop.call.parallel_steps)
         self.seconds_per_step = 0.0
@@ -86,12 +87,12 @@ class _Run:
         self.sums = dict(loop.position.metric_sums)
         self.summed = loop.position.metric_examples
         self.reported = time.monotonic()
-        chief = self.session.is_chief
+        chief = self.context.is_chief
         epochs = loop.schedule.epochs if loop.schedule.per_epoch else None
         self.console = Console(speaks=chief, total=loop.schedule.total, epochs=epochs)
-        self.events = Events(self.session.environment.checkpoint.logs if chief else "")
-        logs, steps = self.session.environment.checkpoint.logs, self.session.environment.profile_steps
-        self.profiler = Profiler(logs, steps, self.session.reporter, self.session.commands)
+        self.events = Events(self.context.environment.checkpoint.logs if chief else "")
+        logs, steps = self.context.environment.checkpoint.logs, self.context.environment.profile_steps
+        self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False
 
     def to_the_end(self) -> tuple[TrainingPosition, dict[str, float]]:
@@ -118,9 +119,9 @@ class _Run:
         return self.position, self.metrics
 
     def _call(self) -> None:
-        loop, commands = self.loop, self.session.commands
+        loop, commands = self.loop, self.context.commands
         loop.keeper.look()
-        if self.session.workers == 1 and commands.preempted.is_set():
+        if self.context.workers == 1 and commands.preempted.is_set():
             self._leave()
         steps = self._steps()
         if loop.hooks.batch_begin is not None:
@@ -133,7 +134,7 @@ class _Run:
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
             loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainable.local_metrics()})
-            self.stopped = loop.hooks.wants_stop() if self.session.workers == 1 else called.votes.stop_training > 0
+            self.stopped = loop.hooks.wants_stop() if self.context.workers == 1 else called.votes.stop_training > 0
         ends_epoch = self.stopped or loop.schedule.ends_epoch(self.position.step)
         if ends_epoch:
             self._take_metrics()
@@ -168,8 +169,8 @@ class _Run:
         return max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
 
     def _votes(self) -> Votes:
-        commands = self.session.commands
-        chief, hooks = self.session.is_chief, self.loop.hooks
+        commands = self.context.commands
+        chief, hooks = self.context.is_chief, self.loop.hooks
         wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
         silent = self.loop.schedule.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
         return Votes(
@@ -183,16 +184,16 @@ class _Run:
     def _moved(self, steps: int, seconds: float, called: StepResult) -> None:
         """Take note of `steps` more steps."""
         before, self.calls = self.position, self.calls + 1
-        data = before.data.after(steps * self.loop.accumulate, called.examples, self.session.workers)
+        data = before.data.after(steps * self.loop.accumulate, called.examples, self.context.workers)
         self.position = TrainingPosition(before.step + steps, data)
         if self.calls == 1:
-            calm()
-            self.session.reporter.phase("first_step", seconds)
-            self.session.reporter.phase("train")
+            restore_garbage_collection()
+            self.context.reporter.phase("first_step", seconds)
+            self.context.reporter.phase("train")
         else:
             self.seconds_per_step = seconds / steps
-        told = self.session.workers > 1
-        self.tuner.learn(called.votes.seconds_per_step / self.session.workers if told else self.seconds_per_step)
+        told = self.context.workers > 1
+        self.tuner.learn(called.votes.seconds_per_step / self.context.workers if told else self.seconds_per_step)
         self._check_finite(before.step, called)
         for name, value in called.means.items():
             self.sums[name] = self.sums.get(name, 0.0) + value * called.examples
@@ -210,7 +211,7 @@ class _Run:
     def _tell(self, steps: int = 0, seconds: float = 0.0, examples: int = 0, wait_seconds: float = 0.0) -> float | None:
         """Tell the supervisor how far we are, also where only metrics are new; the learning rate, on the chief."""
         step = self.position.step
-        rate = self.loop.trainable.learning_rate() if self.session.is_chief else None
+        rate = self.loop.trainable.learning_rate() if self.context.is_chief else None
         done = StepsDone(
             step=step,
             steps=steps,
@@ -223,7 +224,7 @@ class _Run:
             learning_rate=rate,
             metrics=dict(self.metrics),
         )
-        self.session.reporter.steps_done(done)
+        self.context.reporter.steps_done(done)
         return rate
 
     def _check_finite(self, before: int, called: StepResult) -> None:
@@ -251,7 +252,7 @@ class _Run:
         loop.trainable.sync_statistics()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
-            self.session.reporter.phase("validate")
+            self.context.reporter.phase("validate")
         if loop.hooks.validate is not None:
             validated = loop.hooks.validate()
             if validated is None:
@@ -268,19 +269,19 @@ class _Run:
             loop.trainable.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.found))  # it may have added some
         asked = "1" if loop.hooks.wants_stop() else ""
-        self.stopped = bool(self.session.coordination.broadcast(asked)) if self.session.workers > 1 else bool(asked)
+        self.stopped = bool(self.context.coordination.broadcast(asked)) if self.context.workers > 1 else bool(asked)
         self.position = replace(self.position, epoch_end_pending=False)
         if rests:  # until here: what a callback writes on the chief, the others wait for
-            self.session.reporter.phase("train")
+            self.context.reporter.phase("train")
 
     def _save(self) -> None:
-        self.session.reporter.phase("save")
-        self.session.commands.checkpoint_wanted.clear()
+        self.context.reporter.phase("save")
+        self.context.commands.checkpoint_wanted.clear()
         self.loop.trainable.sync_statistics()
         self.events.flush()
         position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
         self.loop.keeper.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
-        self.session.reporter.phase("train")
+        self.context.reporter.phase("train")
 
     def _leave(self) -> NoReturn:
         """Save, if there is something and somewhere, and end: somebody asked one of us to."""
@@ -288,8 +289,8 @@ class _Run:
         if not self.loop.keeper.directory or step == 0:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._save()
-        self.session.reporter.phase("save")
+        self.context.reporter.phase("save")
         self.loop.keeper.wait()
-        if self.session.workers > 1:
-            self.session.coordination.barrier()
+        if self.context.workers > 1:
+            self.context.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")

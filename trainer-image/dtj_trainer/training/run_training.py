@@ -10,9 +10,9 @@ from dtj_trainer.checkpoint import export as exported
 from dtj_trainer.checkpoint.checkpoint_manager import Keeper
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.checkpoint.identity import identity
+from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
-from dtj_trainer.initialization import Session
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.training.callbacks import Callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
@@ -31,7 +31,7 @@ from dtj_trainer.training.validation import Validation
 class Training:
     """What is trained, on what, and how long."""
 
-    session: Session
+    context: TrainContext
     trainable: Trainable
     data: DataAdapter
     schedule: Schedule
@@ -60,10 +60,10 @@ def run_training(training: Training) -> Result:
         UserError: the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    session, trainable, accumulate = training.session, training.trainable, training.accumulate
-    job = identity(session, training.data.batch_size, training.seed, accumulate)
-    keeper = Keeper(session, trainable.objects, job)
-    if session.role == "evaluator":
+    context, trainable, accumulate = training.context, training.trainable, training.accumulate
+    job = identity(context, training.data.batch_size, training.seed, accumulate)
+    keeper = Keeper(context, trainable.objects, job)
+    if context.role == "evaluator":
         return _evaluate_checkpoints(training, keeper)
     runner = _step_runner(training)
     waited = _wait_for_takeover(runner)
@@ -73,46 +73,46 @@ def run_training(training: Training) -> Result:
     position = resumed or TrainingPosition()
     schedule = _from_position(training, position)
     trainable.reset_metrics()
-    callbacks = Callbacks(training.callbacks, training.callback_model, session, schedule)
+    callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
     runner.seek(position)
-    _check_same_data(session, training.data)
-    loop = TrainingLoop(session, trainable, runner, schedule, keeper, position, accumulate)
+    _check_same_data(context, training.data)
+    loop = TrainingLoop(context, trainable, runner, schedule, keeper, position, accumulate)
     loop.hooks = callbacks.hooks(training.validation)
-    session.reporter.phase("build", time.monotonic() - training.began - waited)
+    context.reporter.phase("build", time.monotonic() - training.began - waited)
     callbacks.begin()
     position, metrics = loop.run()
     trainable.finish()
-    session.reporter.phase("save")  # callbacks write
+    context.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
     _finish(training, keeper, position, schedule.epoch(position.step), metrics)
-    return Result(position.step, metrics, session.choice.type, resumed.step if resumed else None, training.model)
+    return Result(position.step, metrics, context.choice.type, resumed.step if resumed else None, training.model)
 
 
-def check_arguments(session: Session, name: str, accumulate: int) -> None:
+def check_arguments(context: TrainContext, name: str, accumulate: int) -> None:
     """Refuse what would not be trained as the program means it.
 
     Raises:
         PreflightFailed: the strategy is None, and there are several processes; or a second training would go on from
             the checkpoints of the first, which are at its end; or a number of batches that is none.
     """
-    if session.trained and session.environment.checkpoint.directory:
+    if context.trained and context.environment.checkpoint.directory:
         raise PreflightFailed(
             f"{name} was called again after a training to its end, and the job's checkpoints are of one training; "
             "train on in a job of its own with initial_weights=, or without a checkpoint directory"
         )
-    if session.choice.type == "None" and session.environment.trainers > 1:
+    if context.choice.type == "None" and context.environment.trainers > 1:
         raise PreflightFailed(
             f"strategy None leaves the training to the program, so {name} cannot share it among "
-            f"{session.environment.trainers} processes; choose another strategy, or use dtj.session"
+            f"{context.environment.trainers} processes; choose another strategy, or use dtj.session"
         )
     if accumulate < 1:
         raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
 
 
-def set_seed(session: Session, seed: int) -> int:
+def set_seed(context: TrainContext, seed: int) -> int:
     """The training's seed; where init() set none, Python, NumPy, TensorFlow and Keras get it now."""
-    chosen = seed or session.seed or 0
-    if session.seed is None:
+    chosen = seed or context.seed or 0
+    if context.seed is None:
         import keras
 
         keras.utils.set_random_seed(chosen)
@@ -126,15 +126,15 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 
 def _step_runner(training: Training) -> StepRunner:
     """What makes steps from the data, once it was told the position to go on at."""
-    session, data, accumulate = training.session, training.data, training.accumulate
-    if not session.asynchronous:
-        return CompiledStep(session, training.trainable, lambda position: data.dataset(position.data), accumulate)
-    made = coordinator(session)
+    context, data, accumulate = training.context, training.data, training.accumulate
+    if not context.asynchronous:
+        return CompiledStep(context, training.trainable, lambda position: data.dataset(position.data), accumulate)
+    made = coordinator(context)
     return ParameterServerStepRunner(
-        session,
+        context,
         training.trainable,
         made,
-        lambda position: closure_data(data, session, position.data, accumulate, made),
+        lambda position: closure_data(data, context, position.data, accumulate, made),
     )
 
 
@@ -155,17 +155,17 @@ def _from_position(training: Training, position: TrainingPosition) -> Schedule:
     return schedule.after(position.step, position.data.examples // update)
 
 
-def _check_same_data(session: Session, data: DataAdapter) -> None:
+def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
     """Refuse data of which the processes do not see the same: they would share it wrongly, and wait for one another at
     the end of an epoch. Every process calls it.
 
     Raises:
         PeersNotReady: this process sees more or less than the chief, as where a file came while the job started.
     """
-    if session.workers == 1:
+    if context.workers == 1:
         return
     own = data.fingerprint
-    told = session.coordination.broadcast(own)
+    told = context.coordination.broadcast(own)
     if told != own:
         raise PeersNotReady(
             f"the chief sees {told} in the data and this process {own}; give every replica the same files, and change "
@@ -175,26 +175,26 @@ def _check_same_data(session: Session, data: DataAdapter) -> None:
 
 def _evaluate_checkpoints(training: Training, keeper: Keeper) -> Result:
     """What the evaluator does instead of training."""
-    session, validation = training.session, training.validation
-    step, metrics = EvaluatorLoop(session, keeper, validation.run if validation else None).to_the_end()
-    session.reporter.phase("done")
-    return Result(step, metrics, session.choice.type, None, training.model)
+    context, validation = training.context, training.validation
+    step, metrics = EvaluatorLoop(context, keeper, validation.run if validation else None).to_the_end()
+    context.reporter.phase("done")
+    return Result(step, metrics, context.choice.type, None, training.model)
 
 
 def _finish(
     training: Training, keeper: Keeper, position: TrainingPosition, epoch: int, metrics: dict[str, float]
 ) -> None:
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
-    session = training.session
-    session.reporter.phase("save")
+    context = training.context
+    context.reporter.phase("save")
     training.trainable.sync_statistics()
     keeper.save(position, epoch, metrics)
     keeper.wait()
-    if session.is_chief:
-        session.reporter.phase("finish")
-    if training.export is not None and session.is_chief:
+    if context.is_chief:
+        context.reporter.phase("finish")
+    if training.export is not None and context.is_chief:
         exported.export(training.model, training.export)
     keeper.finish(position, metrics)
-    session.coordination.barrier()
-    session.reporter.phase("done")
-    session.trained = True
+    context.coordination.barrier()
+    context.reporter.phase("done")
+    context.trained = True

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dtj_trainer.initialization import Session
+from dtj_trainer.context import TrainContext
 
 AHEAD_SECONDS = 1.0
 READ_SECONDS = 1.0
@@ -21,9 +21,9 @@ class ScheduledStops:
     next stop is set further ahead. A step that nobody reports means the first one after it that is.
     """
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._prefix = session.coordination.new_prefix()
+    def __init__(self, context: TrainContext) -> None:
+        self._context = context
+        self._prefix = context.coordination.new_prefix()
         self._number = 0
         self._missed = 0
         self._before = -1
@@ -35,7 +35,7 @@ class ScheduledStops:
 
     def due(self, step: int, seconds_per_step: float) -> str:
         """What all processes do after `step`: LEAVE, SAVE or nothing. Each of them calls it after the same steps."""
-        if self._session.workers == 1:
+        if self._context.workers == 1:
             return self._wish()
         before, self._before = self._before, step
         if self._next is None:
@@ -55,16 +55,16 @@ class ScheduledStops:
         """There are no more steps: nobody has to look out any longer."""
         if self._made is not None:
             for name in ("asked", "made"):
-                self._session.coordination.set(self._key(name), "")
+                self._context.coordination.set(self._key(name), "")
 
     def _wish(self) -> str:
-        commands = self._session.commands
+        commands = self._context.commands
         if commands.preempted.is_set():
             return LEAVE
         return SAVE if commands.checkpoint_wanted.is_set() else ""
 
     def _look(self, before: int, proposed: int) -> None:
-        coordination, rank = self._session.coordination, self._session.rank
+        coordination, rank = self._context.coordination, self._context.rank
         if self._made is None:
             self._made = coordination.watch(self._key("made"))
             self._asked = coordination.watch(self._key("asked")) if rank == 0 else None
@@ -82,10 +82,10 @@ class ScheduledStops:
 
     def _holds(self) -> bool:
         """Whether everybody has read it in time, as rank 0 sees it when it comes to the step."""
-        coordination = self._session.coordination
-        if self._session.rank == 0:
+        coordination = self._context.coordination
+        if self._context.rank == 0:
             read = all(
-                coordination.has(self._key(f"read/{rank}"), READ_SECONDS) for rank in range(self._session.workers)
+                coordination.has(self._key(f"read/{rank}"), READ_SECONDS) for rank in range(self._context.workers)
             )
             coordination.set(self._key("holds"), "yes" if read else "no")
         return coordination.get(self._key("holds")) == "yes"

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from dtj_trainer import initialization
 from dtj_trainer.checkpoint import job_file
 from dtj_trainer.checkpoint.checkpointer import Checkpoints
 from dtj_trainer.checkpoint.identity import identity
 from dtj_trainer.checkpoint.owner_file import Done, Owner
+from dtj_trainer.context import TrainContext
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
-from dtj_trainer.initialization import Session, calm
+from dtj_trainer.initialization import init, restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import exit_on_failure
@@ -29,28 +29,28 @@ from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 class Job:
     """What a program needs to train by hand under the strategy of its job."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._events = Events(session.environment.checkpoint.logs if session.is_chief else "")
-        environment = session.environment
+    def __init__(self, context: TrainContext) -> None:
+        self._context = context
+        self._events = Events(context.environment.checkpoint.logs if context.is_chief else "")
+        environment = context.environment
         self._profiler = Profiler(
-            environment.checkpoint.logs, environment.profile_steps, session.reporter, session.commands
+            environment.checkpoint.logs, environment.profile_steps, context.reporter, context.commands
         )
         self._reported = (0, time.monotonic())
         self._first: tuple[int, float] | None = None
         self._metrics: dict[str, float] = {}
         self._seconds_per_step = 0.0
-        self._scheduled_stops = ScheduledStops(session)
-        self.strategy = session.strategy
-        self.role = session.role
-        self.index = session.index
-        self.is_chief = session.is_chief
-        self.checkpoints = SharedCheckpoints(session)
+        self._scheduled_stops = ScheduledStops(context)
+        self.strategy = context.strategy
+        self.role = context.role
+        self.index = context.index
+        self.is_chief = context.is_chief
+        self.checkpoints = SharedCheckpoints(context)
 
     @property
     def input_context(self) -> Any:
         """A tf.distribute.InputContext: this process among the input pipelines."""
-        return self._session.sharding.input_context()
+        return self._context.sharding.input_context()
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
         """Tell how far the training is, after each step or each so many, the same ones in every process.
@@ -63,7 +63,7 @@ class Job:
             Preempted: asked to leave; the state of this step is saved.
             PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
-        calm()
+        restore_garbage_collection()
         step = _whole(step)
         self.checkpoints.look()
         before, since = self._reported
@@ -78,7 +78,7 @@ class Job:
         shown = None if loss is None else float(loss)
         self._metrics = numbers if shown is None else {"loss": shown, **numbers}
         done = StepsDone(step, max(0, step - before), now - since, loss=shown, metrics=numbers)
-        self._session.reporter.steps_done(done)
+        self._context.reporter.steps_done(done)
         self._events.write(step, {"loss": shown, **numbers})
         if shown is not None and not math.isfinite(shown):
             self._events.close()
@@ -89,36 +89,36 @@ class Job:
         if due == LEAVE:
             self._leave(step)
         if due == SAVE:
-            self._session.commands.checkpoint_wanted.clear()
+            self._context.commands.checkpoint_wanted.clear()
             self.checkpoints.save_again(step)
 
     def finish(self) -> None:
         """The program has trained to its end: the last reported step and its numbers are the job's."""
-        self._session.reporter.phase("finish" if self.is_chief else "save")
+        self._context.reporter.phase("finish" if self.is_chief else "save")
         self._scheduled_stops.close()
         self._profiler.close()
         self._events.close()
         self.checkpoints.finish(self._reported[0], self._metrics)
 
     def _leave(self, step: int) -> None:
-        self._session.reporter.phase("save")
+        self._context.reporter.phase("save")
         self._profiler.close()
         saves = self.checkpoints.save_again(step)
         self.checkpoints.wait()
         self._events.close()
         if not saves:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
-        self._session.coordination.barrier()
+        self._context.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")
 
 
 class SharedCheckpoints:
     """Checkpoints in the job's directory: the chief commits, the others take part where they have to."""
 
-    def __init__(self, session: Session) -> None:
-        settings = session.environment.checkpoint
-        self._session = session
-        self._identity = identity(session, BatchSize(None, None), session.seed or 0, 1)
+    def __init__(self, context: TrainContext) -> None:
+        settings = context.environment.checkpoint
+        self._context = context
+        self._identity = identity(context, BatchSize(None, None), context.seed or 0, 1)
         self._owner: Owner | None = None
         self._enabled = bool(settings.directory)
         self._objects: dict[str, Any] = {}
@@ -127,8 +127,8 @@ class SharedCheckpoints:
         """The step that was restored; 0 where nothing was."""
         if not self._enabled:
             return
-        if session.is_chief:
-            self._owner = Owner(open_folder(settings.directory), session.environment.uid, session.environment.attempt)
+        if context.is_chief:
+            self._owner = Owner(open_folder(settings.directory), context.environment.uid, context.environment.attempt)
         self._files = Checkpoints(settings.directory, settings.keep, self._owner)
         if self._owner is not None:
             self._files.claim()
@@ -148,7 +148,7 @@ class SharedCheckpoints:
         if not self._enabled:
             return None
         before = job_file.read(self._files.place)
-        name = self._session.coordination.broadcast(self._files.latest())
+        name = self._context.coordination.broadcast(self._files.latest())
         if not name:
             return None
         if before is not None:
@@ -158,7 +158,7 @@ class SharedCheckpoints:
         self._begun = self._files.saved_step
         if self._begun is not None:
             self.restored_step = self._begun
-            self._session.reporter.checkpoint_restored(self._begun)
+            self._context.reporter.checkpoint_restored(self._begun)
         return self._begun
 
     def save(self, step: int, **objects: Any) -> None:
@@ -170,12 +170,12 @@ class SharedCheckpoints:
         self._objects, step = objects, _whole(step)
         if not self._enabled:
             return
-        reporter, started = self._session.reporter, time.monotonic()
+        reporter, started = self._context.reporter, time.monotonic()
         reporter.phase("save")
         self._begun = step
         notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
         self._files.save(step, objects, notes, lambda: reporter.checkpoint_saved(step, time.monotonic() - started))
-        self._session.coordination.wait_for_chief(f"saving/{step}")
+        self._context.coordination.wait_for_chief(f"saving/{step}")
         reporter.phase("train")
 
     def save_again(self, step: int) -> bool:
@@ -209,13 +209,13 @@ def session() -> Iterator[Job]:
 
     At its end the job is done: started again, it ends at once.
     """
-    prepared = initialization.ensure(prepared=True)
-    with exit_on_failure(prepared):
+    context = init()
+    with exit_on_failure(context):
         process_takeover().wait()
-        job = Job(prepared)
+        job = Job(context)
         yield job
         job.finish()
-        prepared.coordination.barrier()
+        context.coordination.barrier()
 
 
 def _whole(step: Any) -> int:

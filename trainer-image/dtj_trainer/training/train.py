@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer import initialization
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, runs_ops
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import Result
 from dtj_trainer.training.run_training import Training, check_arguments, run_training, set_seed
@@ -58,18 +58,18 @@ def train(
     Raises:
         PreflightFailed, UserError, Preempted: as dtj.fit.
     """
-    session = initialization.ensure(prepared=callable(state) and not runs_ops(data))
-    with exit_on_failure(session):
+    context = init()
+    with exit_on_failure(context):
         began = time.monotonic()
-        check_arguments(session, "dtj.train", accumulate)
+        check_arguments(context, "dtj.train", accumulate)
         if validation is not None and validation_step is None:
             raise PreflightFailed(
                 "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
             )
-        seed = set_seed(session, seed)
+        seed = set_seed(context, seed)
         adapter = get_data_adapter(
             data,
-            session.sharding,
+            context.sharding,
             global_batch_size=global_batch_size,
             per_replica_batch_size=per_replica_batch_size,
             accumulate=accumulate,
@@ -78,15 +78,15 @@ def train(
         )
         schedule = Schedule.of(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
-        build(held, session)
+        build(held, context)
         trainable = CustomStep(train_step, held, validation_step, accumulate)
         return run_training(
             Training(
-                session,
+                context,
                 trainable,
                 adapter,
                 schedule,
-                validation=Validation.of(trainable, session, validation, adapter.batch_size),
+                validation=Validation.of(trainable, context, validation, adapter.batch_size),
                 callbacks=callbacks,
                 callback_model=Subject(held),
                 accumulate=accumulate,

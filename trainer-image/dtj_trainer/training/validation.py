@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
+from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.steps import packing
 from dtj_trainer.training.steps.step_runner import StepsPerExecutionTuner
 from dtj_trainer.training.steps.trainable import EvaluationOutput, Trainable
@@ -38,10 +38,10 @@ class _Round(NamedTuple):
 class Validation:
     """The validation of one training; `run` is called by every process at the same step."""
 
-    def __init__(self, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> None:
+    def __init__(self, trainable: Trainable, context: TrainContext, data: Any, batch_size: BatchSize) -> None:
         self._trainable = trainable
-        self._session = session
-        self._data = get_validation_adapter(data, session.sharding, batch_size)
+        self._context = context
+        self._data = get_validation_adapter(data, context.sharding, batch_size)
         self._output: EvaluationOutput
         self._dataset: Any = None
         self._of_batch: Any = None
@@ -52,9 +52,9 @@ class Validation:
         """Of the last run, also where it was left before its end; names without `val_`."""
 
     @classmethod
-    def of(cls, trainable: Trainable, session: Session, data: Any, batch_size: BatchSize) -> "Validation | None":
+    def of(cls, trainable: Trainable, context: TrainContext, data: Any, batch_size: BatchSize) -> "Validation | None":
         """Return the validation of a training; None without data."""
-        return None if data is None else cls(trainable, session, data, batch_size)
+        return None if data is None else cls(trainable, context, data, batch_size)
 
     def run(self, each: BatchHooks | None = None) -> Mapping[str, Any] | None:
         """Return means and metrics over the whole validation data, names with `val_` before them.
@@ -76,7 +76,7 @@ class Validation:
         while True:
             began = time.monotonic()
             vector, batches, more = next(rounds)
-            seconds, leaving = time.monotonic() - began, self._session.commands.preempted.is_set()
+            seconds, leaving = time.monotonic() - began, self._context.commands.preempted.is_set()
             total = self._over_processes(_Round(vector, seconds, batches, more, leaving))
             self._tuner.learn(float(total.seconds) / max(1.0, float(total.batches)))
             if not total.more and not total.output.examples:
@@ -137,12 +137,12 @@ class Validation:
     def _compile(self) -> None:
         import tensorflow as tf
 
-        session, strategy = self._session, self._session.strategy
+        context, strategy = self._context, self._context.strategy
         compiled = tf.function(autograph=False, reduce_retracing=True)
-        if session.workers > 1:
-            local = session.local_replicas
+        if context.workers > 1:
+            local = context.local_replicas
             self._sum = compiled(lambda vector: packing.sum_over_processes(strategy, vector, local_replicas=local))
-        if session.defers_metrics:
+        if context.defers_metrics:
             self._of_batch = compiled(self._on_one_device)
             return
         self._of_batch = compiled(self._on_replicas)
@@ -162,13 +162,13 @@ class Validation:
         """Evaluate a batch; each of this process's replicas has its part of it."""
         import tensorflow as tf
 
-        session, strategy = self._session, self._session.strategy
+        context, strategy = self._context, self._context.strategy
 
         def one(batch: Structure) -> Tensor:
             replica = tf.distribute.get_replica_context()
-            if session.local_replicas > 1:
-                number = replica.replica_id_in_sync_group % session.local_replicas
-                batch = tf.nest.map_structure(lambda tensor: tensor[number :: session.local_replicas], batch)
+            if context.local_replicas > 1:
+                number = replica.replica_id_in_sync_group % context.local_replicas
+                batch = tf.nest.map_structure(lambda tensor: tensor[number :: context.local_replicas], batch)
             return self._packed(batch)
 
         with self._trainable.tracing():

@@ -108,11 +108,6 @@ def get_validation_adapter(data: Any, sharding: Sharding, batch_size: BatchSize)
     return adapter
 
 
-def runs_ops(data: Any) -> bool:
-    """Whether making such data has run a TensorFlow op already."""
-    return is_dataset(data)
-
-
 def _check_kind(argument: str, data: Any) -> None:
     if not (isinstance(data, Pipeline) or is_dataset(data) or callable(data)):
         raise PreflightFailed(

@@ -5,8 +5,8 @@ from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Model, Structure
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.keras.checks import check_trains
 
 
@@ -41,7 +41,7 @@ def make_model(model: Any | Callable[[], Any], mixed_precision: str | None) -> M
     return made
 
 
-def build(model: Model, spec: Structure, session: Session) -> None:
+def build(model: Model, spec: Structure, context: TrainContext) -> None:
     """Build the model, its metrics and its optimizer from the structure of a batch, without running an op.
 
     Raises:
@@ -50,8 +50,8 @@ def build(model: Model, spec: Structure, session: Session) -> None:
     import keras
     import tensorflow as tf
 
-    check_trains(model, session)
-    if session.workers > 1:
+    check_trains(model, context)
+    if context.workers > 1:
         compat.remember_optimizer_attributes()
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     _build_from_outputs(model, batch)

@@ -2,8 +2,8 @@
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Model
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.initialization import Session
 
 BUILT_EARLY = (
     "the model was built before the strategy; call dtj.init() at the top of the program, "
@@ -11,7 +11,7 @@ BUILT_EARLY = (
 )
 
 
-def check_trains(model: Model, session: Session) -> None:
+def check_trains(model: Model, context: TrainContext) -> None:
     """Refuse a model that would not be trained, or in another way than it asks for.
 
     Raises:
@@ -25,15 +25,15 @@ def check_trains(model: Model, session: Session) -> None:
             f"{type(model).__name__} has a train_step of its own, which dtj.fit does not call; "
             "override compute_loss instead, or give the step to dtj.train"
         )
-    _check_variables(model, session)
-    if session.asynchronous and session.choice.options.get("variablePartitioner"):
+    _check_variables(model, context)
+    if context.asynchronous and context.choice.options.get("variablePartitioner"):
         raise PreflightFailed(
             "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
             "or train tf.Variables with dtj.train"
         )
-    if session.choice.type == "CentralStorage":
+    if context.choice.type == "CentralStorage":
         _check_writes_weights_only(model)
-    if session.asynchronous:
+    if context.asynchronous:
         _tell_of_statistics(model)
 
 
@@ -58,17 +58,17 @@ def overrides(model: Model, method: str) -> bool:
     return own is not None and own.__module__.split(".")[0] != keras.__name__
 
 
-def _check_variables(model: Model, session: Session) -> None:
+def _check_variables(model: Model, context: TrainContext) -> None:
     """Refuse a model whose variables belong to no strategy, where there is more than one device or process."""
     import tensorflow as tf
 
-    if session.asynchronous:
+    if context.asynchronous:
         elsewhere = [v for v in model.variables if "/job:ps" not in str(getattr(v.value, "device", ""))]
         if elsewhere:
             raise UserError(BUILT_EARLY)
-    if session.replicas == 1:
+    if context.replicas == 1:
         return
-    central = session.choice.type == "CentralStorage"
+    central = context.choice.type == "CentralStorage"
     kind = compat.central_storage_variable() if central else tf.distribute.DistributedValues
     for variable in model.variables:
         if not isinstance(variable.value, kind):

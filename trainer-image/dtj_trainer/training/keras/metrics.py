@@ -12,7 +12,7 @@ from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Array, KerasVariable, Metric, MetricValues, Model, Strategy, Tensor
-from dtj_trainer.initialization import Session
+from dtj_trainer.context import TrainContext
 from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.loss import as_one_replica
 
@@ -27,9 +27,9 @@ class _Replica(threading.local):
 class ModelMetrics:
     """The metrics of a model but its own loss mean: the loop has that."""
 
-    def __init__(self, model: Model, session: Session) -> None:
+    def __init__(self, model: Model, context: TrainContext) -> None:
         self._model = model
-        self._session = session
+        self._context = context
         self._replica = _Replica()
         self._sums: list[Array] | None = None
         """Where steps may not write the accumulators: their values since the last reset."""
@@ -50,7 +50,7 @@ class ModelMetrics:
         import tensorflow as tf
 
         replica = self._replica
-        if self._session.defers_metrics:
+        if self._context.defers_metrics:
             replica.deferred = [tf.zeros(v.shape, v.dtype) for v in self.accumulators()]
         try:
             yield lambda: tuple(replica.deferred or ())
@@ -64,8 +64,8 @@ class ModelMetrics:
         Updates are undone on a replica that has no `examples`: the mean of none is no number. What else is written to
         the model's variables is written at the end.
         """
-        replica, session = self._replica, self._session
-        if session.replicas == 1 and replica.deferred is None:
+        replica, context = self._replica, self._context
+        if context.replicas == 1 and replica.deferred is None:
             yield
             return
         import keras
@@ -77,10 +77,10 @@ class ModelMetrics:
         known = [*zip(variables, before, strict=True), *((v, v.value) for v in regular)]  # Keras asks for these
         with keras.StatelessScope(state_mapping=known, collect_losses=True) as scope:
             compat.keep_added_losses(self._model, scope)
-            with as_one_replica(session.strategy, session.local_replicas):
+            with as_one_replica(context.strategy, context.local_replicas):
                 yield
         after = [scope.get_current_value(variable) for variable in variables]
-        if examples is not None and session.replicas > 1:
+        if examples is not None and context.replicas > 1:
             after = [tf.where(examples > 0, new, old) for new, old in zip(after, before, strict=True)]
         if replica.deferred is not None:
             replica.deferred = after
@@ -139,7 +139,7 @@ class ModelMetrics:
         import tensorflow as tf
 
         if added.__name__ not in self._readers:
-            strategy, variables = self._session.strategy, [variable.value for variable in self.accumulators()]
+            strategy, variables = self._context.strategy, [variable.value for variable in self.accumulators()]
 
             def local() -> list[Tensor]:
                 return [tf.convert_to_tensor(variable) for variable in variables]

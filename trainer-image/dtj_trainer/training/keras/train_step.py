@@ -13,8 +13,8 @@ from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Model, Structure, Tensor
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import UserError
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.gradients import Gradient
 from dtj_trainer.training.keras.metrics import ModelMetrics
@@ -24,9 +24,9 @@ from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 class KerasSteps:
     """The steps of a compiled model, in replica context."""
 
-    def __init__(self, model: Model, session: Session, metrics: ModelMetrics, *, clip_norm: float | None) -> None:
+    def __init__(self, model: Model, context: TrainContext, metrics: ModelMetrics, *, clip_norm: float | None) -> None:
         self._model = model
-        self._session = session
+        self._context = context
         self._metrics = metrics
         self._clip_norm = clip_norm
         self._has_training = compat.call_has_training(model)
@@ -37,11 +37,11 @@ class KerasSteps:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Be held while a step is traced."""
-        if self._session.replicas == 1:
+        if self._context.replicas == 1:
             yield
             return
         with compat.scalable_sums(), compat.without_gradient_sum(self._model.optimizer) as skips:
-            self._share = 1.0 if skips else 1.0 / self._session.replicas
+            self._share = 1.0 if skips else 1.0 / self._context.replicas
             yield
 
     def train(self, batches: Structure) -> StepOutput:
@@ -82,7 +82,7 @@ class KerasSteps:
             predicted = model(x, training=True) if self._has_training else model(x)
             with self._metrics.of_one_replica():
                 loss = self._loss(x, y, predicted, weight, training=True)
-            scaled = model.optimizer.scale_loss(loss / self._session.replicas)
+            scaled = model.optimizer.scale_loss(loss / self._context.replicas)
         with self._metrics.of_one_replica():  # a loss may be a metric
             self._metrics.update(x, y, predicted, weight)
         return loss, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
@@ -98,7 +98,7 @@ class KerasSteps:
         optimizer = self._model.optimizer
         if all(gradient is None for gradient in found):
             raise UserError("no trainable variable of the model has a gradient; check its loss and trainable flags")
-        if self._session.replicas > 1:
+        if self._context.replicas > 1:
             found = gradients.sum_over_replicas(found)
         if self._clip_norm is not None:
             limit = optimizer.scale_loss(tf.constant(self._clip_norm, tf.float32))  # as gradients are now

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dtj_trainer.compat.types import Array, MetricValues, Model, Strategy, Structure
-from dtj_trainer.initialization import Session
+from dtj_trainer.context import TrainContext
 from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.statistics import counters, statistics_sync
@@ -16,11 +16,11 @@ from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 class KerasTrainable:
     """A Trainable around a compiled and built model."""
 
-    def __init__(self, model: Model, session: Session, *, clip_norm: float | None) -> None:
+    def __init__(self, model: Model, context: TrainContext, *, clip_norm: float | None) -> None:
         self._model = model
-        self._session = session
-        self._metrics = ModelMetrics(model, session)
-        self._steps = KerasSteps(model, session, self._metrics, clip_norm=clip_norm)
+        self._context = context
+        self._metrics = ModelMetrics(model, context)
+        self._steps = KerasSteps(model, context, self._metrics, clip_norm=clip_norm)
         self._sync: Callable[[], None] | None = None
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
@@ -31,7 +31,7 @@ class KerasTrainable:
         """Return what is known without a trace: the loss, and the accumulators where steps may not write them."""
         import tensorflow as tf
 
-        accumulators = self._metrics.accumulators() if self._session.defers_metrics else []
+        accumulators = self._metrics.accumulators() if self._context.defers_metrics else []
         updates = tuple(tf.TensorSpec(variable.shape, tf.float64) for variable in accumulators)
         return StepOutput({"loss": tf.TensorSpec([], tf.float64)}, updates)
 
@@ -60,9 +60,9 @@ class KerasTrainable:
         self._metrics.reset()
 
     def sync_statistics(self) -> None:
-        if self._session.replicas == 1:
+        if self._context.replicas == 1:
             return
-        self._sync = self._sync or statistics_sync(self._model, self._session.strategy)
+        self._sync = self._sync or statistics_sync(self._model, self._context.strategy)
         self._sync()
 
     def learning_rate(self) -> float | None:

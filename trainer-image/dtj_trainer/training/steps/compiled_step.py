@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat.types import Dataset, Structure, Tensor
-from dtj_trainer.initialization import Session
+from dtj_trainer.context import TrainContext
 from dtj_trainer.strategy.initial_values import broadcast
 from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps import packing
@@ -39,12 +39,16 @@ class CompiledStep:
     """`n` steps at once on batches of what `dataset` gives for a position, each update from `accumulate` of them."""
 
     def __init__(
-        self, session: Session, trainable: Trainable, dataset: Callable[[TrainingPosition], Dataset], accumulate: int
+        self,
+        context: TrainContext,
+        trainable: Trainable,
+        dataset: Callable[[TrainingPosition], Dataset],
+        accumulate: int,
     ) -> None:
-        self._session = session
+        self._context = context
         self._trainable = trainable
         self._dataset = dataset
-        self._iterator = StepIterator(session, accumulate)
+        self._iterator = StepIterator(context, accumulate)
         self._function: Callable[[Tensor, Tensor], Tensor] | None = None
         self._returned: _Returned
         self.parallel_steps = 1
@@ -59,7 +63,7 @@ class CompiledStep:
         """Read from here on; the first time also compile."""
         if self._iterator.seek(self._dataset(position)):
             return
-        broadcast(self._session.strategy)
+        broadcast(self._context.strategy)
         self._function = self._compile()
 
     def __call__(self, steps: int, votes: Votes) -> StepResult:
@@ -71,7 +75,7 @@ class CompiledStep:
         return StepResult(
             means={name: float(total) / examples for name, total in totals.steps.scalars.items()},
             examples=round(examples),
-            data_wait_seconds=float(totals.data_wait_seconds) / self._session.workers,
+            data_wait_seconds=float(totals.data_wait_seconds) / self._context.workers,
             nonfinite_step=None if nonfinite < 0 else int(nonfinite),
             votes=Votes(*map(float, totals.votes)),
         )
@@ -87,7 +91,7 @@ class CompiledStep:
     def _compile(self) -> Callable[[Tensor, Tensor], Tensor]:
         import tensorflow as tf
 
-        session, strategy, trainable = self._session, self._session.strategy, self._trainable
+        context, strategy, trainable = self._context, self._context.strategy, self._trainable
         scalar = tf.TensorSpec([], tf.float64)
 
         @tf.function(
@@ -114,8 +118,8 @@ class CompiledStep:
             with trainable.tracing():
                 _, sums, examples, wait, nonfinite = tf.while_loop(lambda done, *_: done < steps, body, start)
             vector = packing.pack((sums, examples, wait, votes))
-            if session.workers > 1:
-                vector = packing.sum_over_processes(strategy, vector, local_replicas=session.local_replicas)
+            if context.workers > 1:
+                vector = packing.sum_over_processes(strategy, vector, local_replicas=context.local_replicas)
             return packing.pack((vector, nonfinite))
 
         compiled: Callable[[Tensor, Tensor], Tensor] = call
@@ -125,7 +129,7 @@ class CompiledStep:
         """Return the number of examples of one update, for each replica of this process."""
         import tensorflow as tf
 
-        local = self._session.strategy.experimental_local_results
+        local = self._context.strategy.experimental_local_results
         firsts = [local(tf.nest.flatten(batch)[0]) for batch in batches]
         return [
             tf.add_n([tf.shape(part, out_type=tf.int64)[0] for part in parts]) for parts in zip(*firsts, strict=True)
@@ -135,12 +139,12 @@ class CompiledStep:
         """Return the sum over this process's examples of what is a mean on each replica."""
         import tensorflow as tf
 
-        parts = zip(self._session.strategy.experimental_local_results(mean), counts, strict=True)
+        parts = zip(self._context.strategy.experimental_local_results(mean), counts, strict=True)
         return tf.add_n([tf.math.multiply_no_nan(tf.cast(p, tf.float64), tf.cast(n, tf.float64)) for p, n in parts])
 
     def _added(self, update: Tensor) -> Tensor:
         """Return the sum over this process's replicas."""
         import tensorflow as tf
 
-        parts = self._session.strategy.experimental_local_results(update)
+        parts = self._context.strategy.experimental_local_results(update)
         return tf.add_n([tf.cast(part, tf.float64) for part in parts])

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, Tensor
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import UserError
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
 from dtj_trainer.training.keras.statistics import counters
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
@@ -102,14 +102,14 @@ class CustomStep:
         return same_rate(self.objects.get("optimizer"))
 
 
-def build(state: Any, session: Session) -> None:
+def build(state: Any, context: TrainContext) -> None:
     """Build a Keras optimizer for the model beside it: in a step, several replicas cannot."""
     import keras
 
     parts = list((state if isinstance(state, Mapping) else getattr(state, "__dict__", {})).values())
     optimizers = [part for part in parts if isinstance(part, keras.optimizers.Optimizer)]
     models = [part for part in parts if isinstance(part, keras.layers.Layer) and part.trainable_variables]
-    if session.replicas == 1 or not models or all(optimizer.built for optimizer in optimizers):
+    if context.replicas == 1 or not models or all(optimizer.built for optimizer in optimizers):
         return
     if len(optimizers) > 1 or len(models) > 1:
         raise UserError(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat.types import Array, Coordinator, Structure, Tensor
-from dtj_trainer.initialization import Session
+from dtj_trainer.context import TrainContext
 from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps import packing
 from dtj_trainer.training.steps.parameter_server_data import ChiefData, WorkerData
@@ -37,18 +37,18 @@ class ParameterServerStepRunner:
 
     def __init__(
         self,
-        session: Session,
+        context: TrainContext,
         trainable: Trainable,
         coordinator: Coordinator,
         data: Callable[[TrainingPosition], WorkerData | ChiefData],
     ) -> None:
-        self._session = session
+        self._context = context
         self._trainable = trainable
         self._coordinator = coordinator
         self._data_from = data
         self._step = 0
         self._returned: _Returned
-        self.parallel_steps = session.environment.members("worker")
+        self.parallel_steps = context.environment.members("worker")
 
     def prepare(self) -> None:
         """Nothing: a coordinator has no standby."""
@@ -58,7 +58,7 @@ class ParameterServerStepRunner:
         self._step = position.step
         self._data = self._data_from(position)
         self._function = self._compile()
-        self._health = ServerHealth(self._session)
+        self._health = ServerHealth(self._context)
 
     def __call__(self, steps: int, votes: Votes) -> StepResult:
         """Make so many steps."""
@@ -112,7 +112,7 @@ class ParameterServerStepRunner:
     def _compile(self) -> Callable[[Structure], Tensor]:
         import tensorflow as tf
 
-        strategy, trainable = self._session.strategy, self._trainable
+        strategy, trainable = self._context.strategy, self._trainable
 
         @tf.function(autograph=False)
         def closure(given: Structure) -> Tensor:
@@ -133,9 +133,9 @@ class ParameterServerStepRunner:
         return compiled
 
 
-def coordinator(session: Session) -> Coordinator:
+def coordinator(context: TrainContext) -> Coordinator:
     """Return TensorFlow's coordinator; a strategy has one."""
     import tensorflow as tf
 
-    made: Coordinator = tf.distribute.coordinator.ClusterCoordinator(session.strategy)
+    made: Coordinator = tf.distribute.coordinator.ClusterCoordinator(context.strategy)
     return made

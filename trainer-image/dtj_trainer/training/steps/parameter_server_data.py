@@ -9,9 +9,9 @@ import time
 from collections.abc import Iterator
 
 from dtj_trainer.compat.types import Coordinator, Dataset, Structure
+from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.data.position import DataPosition
-from dtj_trainer.initialization import Session
 from dtj_trainer.training.steps.step_iterator import iterate
 
 WAVE_BATCHES = 8
@@ -55,16 +55,16 @@ class ChiefData:
 
 
 def closure_data(
-    data: DataAdapter, session: Session, position: DataPosition, accumulate: int, coordinator: Coordinator
+    data: DataAdapter, context: TrainContext, position: DataPosition, accumulate: int, coordinator: Coordinator
 ) -> WorkerData | ChiefData:
     """Return batches for closures, `accumulate` each, from `position` on. Every batch has the global batch's size."""
     import tensorflow as tf
 
-    workers = session.environment.members("worker")
+    workers = context.environment.members("worker")
     if data.reads_in_python:
         with tf.device("/job:chief/task:0/device:CPU:0"):
             dataset = data.dataset(position)
-            iterator = iterate(dataset, session.strategy, session.local_replicas)
+            iterator = iterate(dataset, context.strategy, context.local_replicas)
         return ChiefData(iterator, accumulate, workers)
 
     def own() -> Dataset:

@@ -7,8 +7,8 @@ from collections import deque
 
 from dtj_trainer.cluster.probes import serves
 from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PeerLost
-from dtj_trainer.initialization import Session
 
 STALL_FACTOR, STALL_SECONDS = 10.0, 30.0
 FIRST_CALL_SECONDS = 600.0
@@ -21,12 +21,12 @@ WINDOW = 101
 class ServerHealth:
     """The health of workers and ps; told of every call's progress, raises PeerLost when nothing can come any more."""
 
-    def __init__(self, session: Session) -> None:
-        self._config = session.environment.tf_config
-        self._limit = session.environment.stall_seconds
-        self._saves = bool(session.environment.checkpoint.directory)
+    def __init__(self, context: TrainContext) -> None:
+        self._config = context.environment.tf_config
+        self._limit = context.environment.stall_seconds
+        self._saves = bool(context.environment.checkpoint.directory)
         self._durations: deque[float] = deque(maxlen=WINDOW)
-        workers = session.environment.members("worker")
+        workers = context.environment.members("worker")
         now = time.monotonic()
         self._used_at = [now] * workers
         self._answering_since: dict[int, float] = {}

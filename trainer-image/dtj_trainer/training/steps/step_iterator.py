@@ -4,15 +4,15 @@ from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
+from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import split_for_replicas
-from dtj_trainer.initialization import Session
 
 
 class StepIterator:
     """An iterator that a traced function reads `batches` an update from."""
 
-    def __init__(self, session: Session, batches: int) -> None:
-        self._session = session
+    def __init__(self, context: TrainContext, batches: int) -> None:
+        self._context = context
         self._batches = batches
         self._iterator: Any = None
 
@@ -26,7 +26,7 @@ class StepIterator:
         if self._iterator is not None and self.can_seek:
             compat.restart_iterator(self._iterator, dataset)
             return True
-        self._iterator = iterate(dataset, self._session.strategy, self._session.local_replicas)
+        self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
         return False
 
     def read(self) -> tuple[Structure, Tensor]:
@@ -36,7 +36,7 @@ class StepIterator:
         """
         import tensorflow as tf
 
-        if self._session.deterministic:
+        if self._context.deterministic:
             return self._next(), tf.constant(0.0, tf.float64)
         before = tf.timestamp()
         with tf.control_dependencies([before]):
