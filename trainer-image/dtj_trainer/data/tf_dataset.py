@@ -1,14 +1,12 @@
-"""How a tf.data graph reads a table, in whatever process the graph runs.
+"""A tf.data.Dataset over a Reader of this process.
 
-`Dataset.from_generator` works only in the process that made it, and ParameterServer's workers run graphs that the chief
-has made. So the two functions here go by names that every process of ours knows (`register`), and what they need to
-know travels in the graph, pickled: TensorFlow's servers trust who speaks to them anyway.
+`Dataset.from_generator` copies each array. Here TensorFlow takes the arrays as they are, from two functions that it
+knows by name, and a graph names what to read by its number in `_works`.
 """
 
 import atexit
 import itertools
 import mmap
-import pickle
 import threading
 import time
 import weakref
@@ -59,8 +57,9 @@ def _handed_over(work: Batches | Chunks) -> Any:
     """A tf.data.Dataset of the pieces of `work`, as tuples of columns."""
     import tensorflow as tf
 
-    register()
+    _register()
     specs = work.specs()
+    _works.append(work)
 
     def following(handle: Any) -> Any:
         piece = tf.raw_ops.PyFunc(input=[handle], token=NEXT, Tout=[spec.dtype for spec in specs])
@@ -71,13 +70,13 @@ def _handed_over(work: Batches | Chunks) -> Any:
     def some(*piece: Any) -> Any:
         return tf.shape(piece[0])[0] > 0
 
-    def opened(order: Any) -> Any:
-        (handle,) = tf.raw_ops.PyFunc(input=[order], token=OPEN, Tout=[tf.int64])
+    def opened(work_number: Any) -> Any:
+        (handle,) = tf.raw_ops.PyFunc(input=[work_number], token=OPEN, Tout=[tf.int64])
         handle.set_shape([1])
         pieces = tf.data.Dataset.from_tensors(handle).repeat().map(_plain(following))
         return pieces if work.reader.repeat else pieces.take_while(_plain(some))
 
-    return tf.data.Dataset.from_tensors(tf.constant(pickle.dumps(work))).flat_map(_plain(opened))
+    return tf.data.Dataset.from_tensors(tf.constant(len(_works) - 1, tf.int64)).flat_map(_plain(opened))
 
 
 def _plain(function: Any) -> Any:
@@ -87,14 +86,16 @@ def _plain(function: Any) -> Any:
     return tf.autograph.experimental.do_not_convert(function)
 
 
-def register() -> None:
-    """Make the functions known to TensorFlow in this process; a server calls it before it serves."""
+def _register() -> None:
+    """Make the functions known to TensorFlow."""
     _functions.update({OPEN: _open, NEXT: compat.without_conversion(_next)})
     compat.register_python_functions(_functions)
 
 
 _functions: dict[str, Any] = {}
 """TensorFlow holds them weakly."""
+_works: list[Batches | Chunks] = []
+"""What datasets of this process read; they are few, and made once."""
 _open_works: dict[int, tuple[Batches | Chunks, Generator[list[Any], None, None]]] = {}
 _numbers = itertools.count()
 _lock = threading.Lock()
@@ -120,13 +121,13 @@ def _end() -> None:
 atexit.register(_end)
 
 
-def _open(order: bytes) -> Any:
-    """The number of a reading that begins. It lies in memory which TensorFlow takes as it is and lets go of with the
-    iterator; that it tells us when this happens costs no call, which could wait for the thread that it is made in.
+def _open(work_number: Any) -> Any:
+    """Begin to read, and return the number of the reading. It lies in memory which TensorFlow takes as it is and frees
+    with the iterator: so we hear of that without a call, which could wait for the thread that it is made in.
     """
     import numpy as np
 
-    work: Batches | Chunks = pickle.loads(order)  # noqa: S301 - from a graph of this job
+    work = _works[int(work_number)]
     with _lock:
         number = next(_numbers)
     _open_works[number] = (work, work.pieces())

@@ -14,10 +14,7 @@ def serve(reporter: Reporter) -> NoReturn:
     """Serve a chief's program, as a ps or worker, until killed."""
     import tensorflow as tf
 
-    from dtj_trainer.data import tf_dataset
-
     config = read_tf_config(os.environ)
-    tf_dataset.register()
     cluster = {role: list(addresses) for role, addresses in config.cluster.items() if role != "evaluator"}
     server = tf.distribute.Server(
         tf.train.ClusterSpec(cluster),
