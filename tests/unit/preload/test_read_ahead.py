@@ -7,11 +7,11 @@ from types import ModuleType
 
 import pytest
 
-from dtj_trainer.preload import read_ahead
+from dtj_trainer.preload import imports, read_ahead
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def site_packages(tmp_path, monkeypatch):
     """A package `ahead_of` with a module `told` in a place that is listed."""
     package = tmp_path / "place" / "ahead_of"
     package.mkdir(parents=True)
@@ -19,7 +19,7 @@ def place(tmp_path, monkeypatch):
     (package / "told.py").write_text("WORD = 1\n")
     (tmp_path / "list").write_text("ahead_of/gone.py\nahead_of/told.py\n")
     monkeypatch.setattr(read_ahead, "LIST", str(tmp_path / "list"))
-    monkeypatch.setattr(read_ahead, "PLACE", str(tmp_path / "place"))
+    monkeypatch.setattr(read_ahead, "SITE_PACKAGES", str(tmp_path / "place"))
     monkeypatch.syspath_prepend(tmp_path / "place")
     yield tmp_path / "place"
     for name in [name for name in sys.modules if name.startswith("ahead_of")]:
@@ -31,34 +31,36 @@ def told() -> int:
     return word
 
 
-def test_a_listed_module_is_imported_from_what_was_read_before(place):
+def test_a_listed_module_is_imported_from_what_was_read_before(site_packages):
     with read_ahead.Ahead().fetched():
-        (place / "ahead_of" / "told.py").write_text("WORD = 22\n")
+        (site_packages / "ahead_of" / "told.py").write_text("WORD = 22\n")
         assert told() == 1
-        assert Path(import_module("ahead_of.told").__file__ or "") == place / "ahead_of" / "told.py"
+        assert Path(import_module("ahead_of.told").__file__ or "") == site_packages / "ahead_of" / "told.py"
         with pytest.raises(ModuleNotFoundError):
             import_module("ahead_of.gone")
 
 
-def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(place):
+def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(site_packages):
     Path(read_ahead.LIST).write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
     with read_ahead.Ahead().fetched("ahead_of"):
         assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
 
 
-def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where_it_is_pythons_own(place, monkeypatch):
+def test_what_has_been_imported_is_listed_by_path_in_the_place_and_by_name_where_it_is_pythons_own(
+    site_packages, monkeypatch
+):
     told()
     for name in ("dtj.told", "dtj_trainer.told"):
         module = ModuleType(name)
-        module.__file__ = f"{place}/{name.replace('.', '/')}.py"
+        module.__file__ = f"{site_packages}/{name.replace('.', '/')}.py"
         monkeypatch.setitem(sys.modules, name, module)
-    found = read_ahead.imported()
+    found = imports.imported()
     assert "ahead_of/told.py" in found
     assert {"json.decoder", "_json.so"} <= set(found)
     assert not [line for line in found if line.startswith(("dtj", "__main__"))]
 
 
-def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(place, tmp_path, monkeypatch):
+def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(site_packages, tmp_path, monkeypatch):
     other = tmp_path / "other" / "ahead_of"
     other.mkdir(parents=True)
     (other / "__init__.py").touch()
@@ -68,7 +70,7 @@ def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(pla
         assert told() == 3
 
 
-def test_afterwards_and_without_a_list_imports_are_what_they_were(place):
+def test_afterwards_and_without_a_list_imports_are_what_they_were(site_packages):
     finders = list(sys.meta_path)
     with read_ahead.Ahead().fetched():
         assert len(sys.meta_path) == len(finders) + 1

@@ -1,4 +1,8 @@
-"""TensorFlow, and what every training needs beside it, imported for the forks of a process."""
+"""Which modules are preloaded: TensorFlow, and what every training needs beside it, for the forks of a process.
+
+`python -m dtj_trainer.preload.imports` writes the list of modules that `read_ahead` reads; it is run when an image is
+built.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import gc
 import importlib
 import sys
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
-from dtj_trainer.preload.lazy_modules import defer, demand
-from dtj_trainer.preload.read_ahead import Ahead, import_present
+from dtj_trainer.preload import read_ahead
+from dtj_trainer.preload.lazy_modules import SELDOM_USED, defer, demand
+from dtj_trainer.preload.read_ahead import LIBRARY, SOURCE, Ahead, import_present
 
 PRELOADED: Final = (
     "numpy.random",
@@ -37,7 +43,7 @@ TWICE: Final = ("distribute", "lite")
 
 
 def preload(ahead: Ahead | None = None) -> None:
-    """Import all that, with what has been begun `ahead`."""
+    """Import all of them, with what has been begun `ahead`."""
     ahead = ahead or Ahead()
     gc.disable()
     defer()
@@ -56,3 +62,32 @@ def _preload_tensorflow() -> None:
         setattr(tensorflow, name, sys.modules[f"tensorflow._api.v2.{name}"])
     for name in PUBLIC:
         demand(attrgetter(name)(tensorflow))
+
+
+def imported() -> list[str]:
+    """Return what this process has imported, in its order.
+
+    Paths of the modules inside packages; names of Python's own, with `.so` behind those that are libraries.
+    """
+    found = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None) or ""
+        if name.startswith(("dtj.", "dtj_trainer.", *SELDOM_USED)):
+            continue
+        if path.startswith(f"{read_ahead.SITE_PACKAGES}/"):
+            if "." in name and path.endswith(SOURCE):
+                found.append(path.removeprefix(f"{read_ahead.SITE_PACKAGES}/"))
+        elif path.startswith(f"{read_ahead.STDLIB}/"):
+            found.append(name if path.endswith(SOURCE) else name + LIBRARY)
+    return found
+
+
+def main() -> None:
+    """Write the list."""
+    preload()
+    with Path(read_ahead.LIST).open("w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in imported())
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,7 @@
 
 The library takes 0.4 s, in which Python has nothing to do; to find and read fifteen hundred modules, and to import what
 TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
-`python -m dtj_trainer.preload.read_ahead`, run when an image is built, writes a list beside this file, of paths to read
+`python -m dtj_trainer.preload.imports`, run when an image is built, writes a list beside this file, of paths to read
 and names to import. Without it modules are read as they are imported.
 
 This is imported before the library is begun, and brings little.
@@ -24,10 +24,10 @@ from types import CodeType, ModuleType
 from typing import Final
 
 LIST: Final = os.path.join(os.path.dirname(__file__), "imported.txt")
-PLACE: Final = sysconfig.get_path("purelib")
+SITE_PACKAGES: Final = sysconfig.get_path("purelib")
 """What the list's paths begin from."""
 SOURCE, LIBRARY = ".py", ".so"
-OWN: Final = sysconfig.get_path("stdlib")
+STDLIB: Final = sysconfig.get_path("stdlib")
 """Where Python's own modules lie."""
 
 
@@ -38,7 +38,7 @@ class Ahead:
         self.lines = _lines()
         # Libraries first: while TensorFlow's is loaded, no other one can be.
         import_present(line.removesuffix(LIBRARY) for line in self.lines if line.endswith(LIBRARY))
-        self._loading = threading.Thread(target=_load, args=(f"{PLACE}/tensorflow",), name="dtj-load")
+        self._loading = threading.Thread(target=_load, args=(f"{SITE_PACKAGES}/tensorflow",), name="dtj-load")
         if self.lines:
             self._loading.start()
 
@@ -104,7 +104,7 @@ class _Finder:
         self._loaders: dict[str, _Read] = {}
         for path in paths:
             name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            loader = self._loaders[name] = _Read(name, f"{PLACE}/{path}")
+            loader = self._loaders[name] = _Read(name, f"{SITE_PACKAGES}/{path}")
             loader.read()
 
     def find_spec(
@@ -120,35 +120,3 @@ class _Finder:
         if loader.path not in {f"{first}.py", f"{first}/__init__.py"}:
             return None
         return spec_from_file_location(fullname, loader.path, loader=loader)
-
-
-def imported() -> list[str]:
-    """What this process has imported, in its order: paths of the modules inside packages; names of Python's own, with
-    `.so` behind those that are libraries.
-    """
-    from dtj_trainer.preload.lazy_modules import SELDOM_USED
-
-    found = []
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None) or ""
-        if name.startswith(("dtj.", "dtj_trainer.", *SELDOM_USED)):
-            continue
-        if path.startswith(f"{PLACE}/"):
-            if "." in name and path.endswith(SOURCE):
-                found.append(path.removeprefix(f"{PLACE}/"))
-        elif path.startswith(f"{OWN}/"):
-            found.append(name if path.endswith(SOURCE) else name + LIBRARY)
-    return found
-
-
-def main() -> None:
-    """Write the list."""
-    from dtj_trainer.preload.imports import preload
-
-    preload()
-    with open(LIST, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in imported())
-
-
-if __name__ == "__main__":
-    main()

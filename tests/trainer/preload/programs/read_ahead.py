@@ -3,13 +3,12 @@
 import json
 import sys
 
-from dtj_trainer.preload import read_ahead
-from dtj_trainer.preload.imports import preload
+from dtj_trainer.preload import imports, read_ahead
 
 read_ahead.LIST = sys.argv[1]  # type: ignore[misc]
 if "write" in sys.argv:
-    read_ahead.main()
+    imports.main()
 else:
-    preload()
+    imports.preload()
 read = [name for name, module in sys.modules.items() if type(getattr(module, "__loader__", None)) is read_ahead._Read]
 sys.stdout.write(json.dumps({"modules": sorted(sys.modules), "read": len(read)}))
