@@ -7,7 +7,7 @@ Standard library only: the supervisor imports this.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 PORT: Final = 9401
 """HTTP port of a trainer pod."""
@@ -96,6 +96,15 @@ DEFAULT_EXIT_CODES: Final = {
     ExitClass.PREEMPTED: EXIT_TERMINATED,
 }
 """The code of each class where nothing more exact is known."""
+
+
+class ExitStatus(NamedTuple):
+    """How a process, or its container, ends."""
+
+    exit_class: str
+    exit_code: int
+    message: str = ""
+    """One line without a newline; empty when all went well."""
 
 
 class TrainerError(Exception):

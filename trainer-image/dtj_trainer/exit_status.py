@@ -1,15 +1,13 @@
 """What an exception means for the job: its class, its exit code, and one line for people.
 
-TensorFlow is not imported here: its errors are told by the names of their classes, so that the supervisor
-can use this too.
+TensorFlow is not imported here: its errors are told by the names of their classes.
 """
 
 import errno
 import re
 import traceback
-from typing import NamedTuple
 
-from dtj_trainer.contract import TrainerError
+from dtj_trainer.contract import ExitStatus, TrainerError
 
 LONGEST_MESSAGE = 600
 
@@ -35,14 +33,6 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _LIBRARIES = ("/client/dtj/", "/dtj_trainer/", "/lib/python", "/site-packages/")  # ours in a checkout, and all others
 _KERAS_ARGUMENTS = "\nArguments received by "
 _CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
-
-
-class ExitStatus(NamedTuple):
-    """How a process ends: exit class, exit code, one line without a newline."""
-
-    exit_class: str
-    exit_code: int
-    message: str = ""
 
 
 def classify(exc: BaseException) -> ExitStatus:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from dtj_trainer.checkpoint.owner_file import finished
 from dtj_trainer.cluster.environment import Environment
-from dtj_trainer.contract import ExitClass
+from dtj_trainer.contract import ExitClass, ExitStatus
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.exit_status import ExitStatus, classify
+from dtj_trainer.exit_status import classify
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter

@@ -10,8 +10,7 @@ from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task, TfConfig
-from dtj_trainer.contract import EXIT_RETRY, ExitClass
-from dtj_trainer.exit_status import ExitStatus
+from dtj_trainer.contract import EXIT_RETRY, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import SaveNow, Start, StartOrder
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer, PeerClient

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass
-from dtj_trainer.exit_status import ExitStatus
+from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 

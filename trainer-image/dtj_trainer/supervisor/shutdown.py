@@ -10,8 +10,7 @@ from typing import Final
 
 from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.contract import EXIT_TERMINATED, ExitClass
-from dtj_trainer.exit_status import ExitStatus
+from dtj_trainer.contract import EXIT_TERMINATED, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import Leave, Preempt, ProcessExit
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer
 from dtj_trainer.supervisor.membership import Membership, MemberState
