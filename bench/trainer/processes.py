@@ -86,9 +86,7 @@ def bring_up(found: Mapping[str, float]) -> dict[str, float]:
 
 def child_pids(pid: int) -> list[int]:
     """Return the pids of a process's children, the oldest first."""
-    return [
-        int(training_process) for training_process in Path(f"/proc/{pid}/task/{pid}/child_pids").read_text().split()
-    ]
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def free_ports(count: int) -> list[int]:
