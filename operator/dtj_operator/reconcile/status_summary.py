@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
+PHASES = (
+    (ConditionType.SUCCEEDED, Phase.SUCCEEDED),
+    (ConditionType.FAILED, Phase.FAILED),
+    (ConditionType.SUSPENDED, Phase.SUSPENDED),
+    (ConditionType.RUNNING, Phase.RUNNING),
+)
+"""The phase of a job is that of the first condition which is True."""
+TOLD_FIRST = (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED, ConditionType.INVALID)
+"""The message of the first of these which is True is the job's."""
+
+
 class StatusSummary(NamedTuple):
     """The fields of a status that sum it up."""
 
@@ -75,12 +86,7 @@ def _failed(replica: Replica, pods: JobPods, replicas: Replicas) -> bool:
 
 def _phase(scope: ReconcileScope) -> Phase:
     conditions = scope.conditions
-    for kind, phase in (
-        (ConditionType.SUCCEEDED, Phase.SUCCEEDED),
-        (ConditionType.FAILED, Phase.FAILED),
-        (ConditionType.SUSPENDED, Phase.SUSPENDED),
-        (ConditionType.RUNNING, Phase.RUNNING),
-    ):
+    for kind, phase in PHASES:
         if conditions.is_true(kind):
             return phase
     was_running = conditions.is_true(ConditionType.RESTARTING) or scope.lifecycle.started
@@ -99,7 +105,7 @@ def _message(scope: ReconcileScope) -> str:
 
 def _sentence(scope: ReconcileScope) -> str:
     conditions = scope.conditions
-    for kind in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED, ConditionType.INVALID):
+    for kind in TOLD_FIRST:
         condition = conditions.get(kind)
         if condition and condition.holds:
             return condition.message

@@ -48,9 +48,9 @@ def decide_restart(
     row = recovery.free_restarts_in_a_row(root, step)
     charged = _is_charged(root, rule, row)
     job_fails, message = (
-        _ended_by_rule(root, rule, replicas)
-        or _ended_by_restart_policy(root, rule, failed, replicas, pods)
-        or _ended_by_limit(policy, root, recovery, replicas, charged=charged)
+        _fails_by_rule(root, rule, replicas)
+        or _fails_by_restart_policy(root, rule, failed, replicas, pods)
+        or _fails_by_limit(policy, root, recovery, replicas, charged=charged)
         or (None, "")
     )
     # A rule that makes a restart free keeps the growing backoff; Ignore restarts as usual.
@@ -80,14 +80,14 @@ def _is_charged(root: RootCause, rule: FailureRule | None, row: FreeRestarts) ->
     return root.charge == Charge.CHARGED
 
 
-def _ended_by_rule(root: RootCause, rule: FailureRule | None, replicas: Replicas) -> tuple[Reason, str] | None:
+def _fails_by_rule(root: RootCause, rule: FailureRule | None, replicas: Replicas) -> tuple[Reason, str] | None:
     if rule is None or rule.action is not RuleAction.FAIL_JOB:
         return None
     name = rule.name or f"rules[{root.rule}]"
     return Reason.FAILED_BY_RULE, f"Failure rule {name} fails the job: {describe_root_cause(root, replicas)}"
 
 
-def _ended_by_restart_policy(
+def _fails_by_restart_policy(
     root: RootCause, rule: FailureRule | None, failed: Collection[Replica], replicas: Replicas, pods: JobPods
 ) -> tuple[Reason, str] | None:
     if rule is not None:
@@ -104,7 +104,7 @@ def _ended_by_restart_policy(
     return None
 
 
-def _ended_by_limit(
+def _fails_by_limit(
     policy: FailurePolicy, root: RootCause, recovery: Recovery, replicas: Replicas, *, charged: bool
 ) -> tuple[Reason, str] | None:
     if not charged or recovery.restarts.charged < policy.max_restarts:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NODE_NOT_READY = "NodeNotReady"
 """What the node controller writes as the reason of Ready=False on the pods of a node that is silent."""
 ROLES = frozenset(Role)
+WORKING_ROLES = frozenset({Role.CHIEF, Role.WORKER})
+"""The roles that a job cannot be Running without: one of them has to have a pod."""
 
 
 class JobPods:
@@ -103,7 +105,7 @@ class JobPods:
         """Whether every chief, worker and ps does its part, and there is one to do it."""
         training = [replica for replica in self._replicas.desired if replica.role in TRAINING_ROLES]
         return (
-            any(replica.role in {Role.CHIEF, Role.WORKER} for replica in training)
+            any(replica.role in WORKING_ROLES for replica in training)
             and self._replicas.records.keys() >= set(training)
             and all(self.is_up(replica) for replica in training)
         )
