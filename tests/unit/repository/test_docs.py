@@ -69,8 +69,8 @@ def test_every_make_target_of_the_docs_exists():
 
 NAMED = re.compile(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|yaml|md)|(?:[\w.-]+/)+)`")
 """A file or folder in code style."""
-COMING = {"reporting/training_log.py", "supervisor/cluster_start.py", "supervisor/restart_policy.py"}
-"""Files that the split of the supervisor and of the loop's reports is about to make."""
+COMING = {"reporting/training_log.py"}
+"""A file that the split of the training loop is about to make."""
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
