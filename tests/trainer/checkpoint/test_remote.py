@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtj_trainer.checkpoint.owner_file import Owner
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import Fenced
 from dtj_trainer.storage import remote_folder
 from dtj_trainer.storage.file_system import file_system
@@ -62,7 +62,7 @@ def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(obje
     place = open_folder("gs://logs/job")
     assert place.names() == []
     place.make()
-    old, new = Owner(place, "u", 1), Owner(place, "u", 2)
+    old, new = OwnerFile(place, "u", 1), OwnerFile(place, "u", 2)
     old.claim()
     with place.temporary("1-2") as temporary:
         (temporary.path / "checkpoint").write_text("late")

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dtj_trainer.checkpoint import content, job_file
-from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint import content, done_file, job_file
+from dtj_trainer.checkpoint.content import CheckpointContent, TrainingPosition
+from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
-from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.data.position import DataPosition, ReadSpan
 from dtj_trainer.storage.open import open_folder
 
@@ -22,7 +23,7 @@ POSITION = TrainingPosition(
     metric_sums={"loss": 3.5, "accuracy": 12.25},
     metric_examples=64,
 )
-METRICS = {"loss": 0.25, "val_loss": 0.5}
+CONTENT = CheckpointContent(POSITION, {"loss": 0.25, "val_loss": 0.5})
 JOB = JobFile(
     step=12,
     epoch=1,
@@ -44,13 +45,13 @@ def test_the_state_in_a_checkpoint_keeps_its_format():
     text = (WRITTEN / "state.json").read_text()
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002 - the legacy state is what programs use
-    assert content.restore(text) == (POSITION, METRICS)
-    assert json.loads(content.text(POSITION, METRICS)) == json.loads(text)
+    assert content.from_json(text) == CONTENT
+    assert json.loads(content.to_json(CONTENT)) == json.loads(text)
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002 - as above
     random.gauss(0, 1)
     np.random.normal()  # noqa: NPY002 - as above
-    assert content.text(POSITION, METRICS) == text
+    assert content.to_json(CONTENT) == text
 
 
 def test_job_json_keeps_its_format():
@@ -60,9 +61,9 @@ def test_job_json_keeps_its_format():
 
 def test_owner_json_and_done_json_keep_their_format(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1700000000.5)
-    owner = Owner(open_folder(str(tmp_path)), "u", 3)
+    owner = OwnerFile(open_folder(str(tmp_path)), "u", 3)
     owner.claim()
-    owner.finish(Done(12, {"loss": 0.25}))
-    assert finished(str(WRITTEN), "u") == Done(12, {"loss": 0.25})
+    done_file.write(owner, DoneFile(12, {"loss": 0.25}))
+    assert done_file.read(str(WRITTEN), "u") == DoneFile(12, {"loss": 0.25})
     for name in ("owner.json", "done.json"):
         assert (tmp_path / name).read_text() == (WRITTEN / name).read_text()

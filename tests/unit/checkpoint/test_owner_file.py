@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
+from dtj_trainer.checkpoint import done_file
+from dtj_trainer.checkpoint.done_file import DoneFile
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import Fenced
 from dtj_trainer.storage.folder import write_json
 from dtj_trainer.storage.open import open_folder
 
 
-def owner(directory: Path, uid: str, attempt: int) -> Owner:
-    return Owner(open_folder(str(directory)), uid, attempt)
+def owner(directory: Path, uid: str, attempt: int) -> OwnerFile:
+    return OwnerFile(open_folder(str(directory)), uid, attempt)
 
 
 def test_a_later_attempt_fences_the_earlier_one(tmp_path):
@@ -31,7 +33,7 @@ def test_a_writer_that_slept_after_its_last_look_has_nothing_left_to_move(tmp_pa
     old, new = owner(tmp_path, "u", 1), owner(tmp_path, "u", 2)
     old.claim()
     (tmp_path / "ckpt-1.index").write_text("kept")
-    with old.place.temporary("1-2") as temporary:
+    with old.folder.temporary("1-2") as temporary:
         (temporary.path / "checkpoint").write_text("late")
         temporary.upload(["checkpoint"])
         old.check()
@@ -51,11 +53,11 @@ def test_another_jobs_directory_is_taken_over_and_then_belongs_to_one(tmp_path):
 
 
 def test_only_this_jobs_end_counts(tmp_path):
-    assert finished("", "u") is None
-    assert finished(str(tmp_path), "u") is None
-    owner(tmp_path, "u", 1).finish(Done(7, {"loss": 0.5}))
-    assert finished(str(tmp_path), "u") == Done(7, {"loss": 0.5})
-    assert finished(str(tmp_path), "other") is None
+    assert done_file.read("", "u") is None
+    assert done_file.read(str(tmp_path), "u") is None
+    done_file.write(owner(tmp_path, "u", 1), DoneFile(7, {"loss": 0.5}))
+    assert done_file.read(str(tmp_path), "u") == DoneFile(7, {"loss": 0.5})
+    assert done_file.read(str(tmp_path), "other") is None
 
 
 def test_a_small_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -17,11 +17,11 @@ def test_a_store_that_is_silent_delays_nobody(tmp_path: Path, monkeypatch: pytes
         asked.append(answers.wait(30))
 
     monkeypatch.setattr(RemoteFolder, "put", put)
-    monkeypatch.setattr(log_directory, "CARRY_SECONDS", 0.0)
-    written = log_directory.Logs(f"local://{tmp_path}/logs")
+    monkeypatch.setattr(log_directory, "UPLOAD_SECONDS", 0.0)
+    written = log_directory.LogDirectory(f"local://{tmp_path}/logs")
     (written.path / "events").write_text("some")
     for _ in range(3):
-        written.look()
+        written.upload_if_due()
     assert asked == []
     answers.set()
     written.close()

@@ -32,10 +32,7 @@ PENDING: dict[str, set[str]] = {
         "nursery",
         "places",
     },
-    "trainer-image": {
-        "Keeper",
-        "place",
-    },
+    "trainer-image": {},
 }
 """By top folder, the names that are still to be replaced: whoever replaces the last one of a name deletes it here."""
 

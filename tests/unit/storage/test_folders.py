@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.owner_file import Done, Owner, finished
+from dtj_trainer.checkpoint import done_file
+from dtj_trainer.checkpoint.checkpointer import Checkpointer
+from dtj_trainer.checkpoint.done_file import DoneFile
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import Fenced, PeerLost, PreflightFailed
 from dtj_trainer.storage import local_folder
 from dtj_trainer.storage.folder import Folder, read_json, write_json
@@ -50,7 +52,7 @@ def test_a_checkpoint_is_moved_in_read_and_dropped(place):
 
 
 def test_who_was_replaced_between_its_last_look_and_its_move_changes_nothing(place):
-    old, new = Owner(place, "u", 1), Owner(place, "u", 2)
+    old, new = OwnerFile(place, "u", 1), OwnerFile(place, "u", 2)
     old.claim()
     with place.temporary("1-2") as temporary:
         (temporary.path / "checkpoint").write_text("late")
@@ -61,8 +63,8 @@ def test_who_was_replaced_between_its_last_look_and_its_move_changes_nothing(pla
             temporary.commit(["checkpoint"])
     with pytest.raises(Fenced, match=r"attempt 2 of this job owns .*/state; attempt 1 writes no more"):
         old.check()
-    new.finish(Done(7, {"loss": 0.5}))
-    assert finished(place.name, "u") == Done(7, {"loss": 0.5})
+    done_file.write(new, DoneFile(7, {"loss": 0.5}))
+    assert done_file.read(place.name, "u") == DoneFile(7, {"loss": 0.5})
     assert sorted(place.names()) == ["done.json", "owner.json"]
 
 
@@ -98,7 +100,7 @@ def test_what_can_be_read_the_next_time_is_read(tmp_path, monkeypatch):
 
 def test_an_owner_whose_note_cannot_be_read_is_not_replaced_and_does_not_go_on(tmp_path, monkeypatch):
     place = open_folder(str(tmp_path))
-    old, new = Owner(place, "u", 1), Owner(place, "u", 2)
+    old, new = OwnerFile(place, "u", 1), OwnerFile(place, "u", 2)
     old.claim()
     new.claim()
     (tmp_path / "owner.json").unlink()
@@ -110,7 +112,7 @@ def test_an_owner_whose_note_cannot_be_read_is_not_replaced_and_does_not_go_on(t
         old.claim()
 
 
-def save(checkpoints: Checkpoints) -> None:
+def save(checkpoints: Checkpointer) -> None:
     """What a save does when the values are taken."""
 
     def write(prefix: Path) -> None:
@@ -118,12 +120,12 @@ def save(checkpoints: Checkpoints) -> None:
             Path(f"{prefix}.{part}").write_text(part)
 
     with ExitStack() as stack:
-        temporary = stack.enter_context(checkpoints.place.temporary("1-5"))
-        checkpoints._end(stack.pop_all(), temporary, 5, write, {}, lambda: None)
+        temporary = stack.enter_context(checkpoints.folder.temporary("1-5"))
+        checkpoints._finish_save(stack.pop_all(), temporary, 5, write, {}, lambda: None)
 
 
-def owned(directory: str) -> Checkpoints:
-    checkpoints = Checkpoints(directory, 2, Owner(open_folder(directory), "u", 1))
+def owned(directory: str) -> Checkpointer:
+    checkpoints = Checkpointer(directory, 2, OwnerFile(open_folder(directory), "u", 1))
     checkpoints.claim()
     return checkpoints
 
@@ -142,14 +144,14 @@ def test_a_volume_that_fails_for_a_moment_ends_no_job(tmp_path, monkeypatch, num
         with pytest.raises(PeerLost, match="cannot be written"):
             checkpoints.claim()
         with pytest.raises(PeerLost, match="cannot be written"):
-            checkpoints.finish(Done(5))
+            checkpoints.write_done_file(DoneFile(5))
     save(checkpoints)
     assert checkpoints.latest() == "ckpt-5"
 
 
 def test_a_store_that_moves_a_file_and_loses_its_answer_ends_no_job(tmp_path, monkeypatch):
     checkpoints = owned(f"local://{tmp_path}/state")
-    system = checkpoints.place._system  # type: ignore[attr-defined]
+    system = checkpoints.folder._system  # type: ignore[attr-defined]
     moved, lost = system.mv, [ConnectionError("reset")]
 
     def once_without_an_answer(old: str, new: str) -> None:

@@ -1,46 +1,51 @@
-"""When to save, and what: the checkpoints of one training."""
+"""When to save; saves and restores one training."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dtj_trainer.checkpoint import content, job_file
-from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint import job_file
+from dtj_trainer.checkpoint.checkpointer import Checkpointer
+from dtj_trainer.checkpoint.content import CheckpointContent, TrackableContent, TrainingPosition
+from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
-from dtj_trainer.checkpoint.owner_file import Done, Owner
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
 from dtj_trainer.storage.open import open_folder
 
-OURS = frozenset({"step", "state"})
-"""Names in a checkpoint that are taken; an object of such a name is saved as `own_<name>`."""
+TAKEN_NAMES = frozenset({"step", "state"})
+"""Names in a checkpoint that this module uses; an object of such a name is saved as `own_<name>`."""
 
 
-class Keeper:
-    """Saves and restores `objects` and the position; without a directory it does neither."""
+class CheckpointManager:
+    """Saves and restores `objects` and the position of one training; does nothing without a directory."""
 
-    def __init__(self, context: TrainContext, objects: Mapping[str, Any], identity: JobFile) -> None:
+    def __init__(self, context: TrainContext, objects: Mapping[str, Any], job: JobFile) -> None:
         settings = context.environment.checkpoint
         self.directory = settings.directory
         self._context = context
         self._settings = settings
-        self._objects = {f"own_{name}" if name in OURS else name: each for name, each in objects.items()}
-        self._identity = identity
-        self._saved_at = time.monotonic()
-        self._begun: int | None = None
+        self._objects = {f"own_{name}" if name in TAKEN_NAMES else name: each for name, each in objects.items()}
+        self._job = job
+        self._last_save = time.monotonic()
+        self._begun_step: int | None = None
         """The newest step whose save has begun, or that was restored."""
-        self.owner: Owner | None = None
+        self._owner: OwnerFile | None = None
         if self.directory:
             if context.is_chief:
-                self.owner = Owner(open_folder(self.directory), context.environment.uid, context.environment.attempt)
-            self._checkpoints = Checkpoints(self.directory, settings.keep, self.owner)
-            self._held = _Held()
+                self._owner = OwnerFile(
+                    open_folder(self.directory), context.environment.uid, context.environment.attempt
+                )
+            self._checkpointer = Checkpointer(self.directory, settings.keep, self._owner)
+            self._trackable = TrackableContent()
 
-    def resume(self) -> TrainingPosition | None:
+    def restore(self) -> TrainingPosition | None:
         """Claim the directory and restore the newest checkpoint, the same one in every process.
+
+        Returns its position; None where there is no checkpoint.
 
         Raises:
             Fenced: a newer attempt writes here.
@@ -48,166 +53,127 @@ class Keeper:
         """
         if not self.directory:
             return None
-        if self.owner is not None:
-            self._checkpoints.claim()
-        before = job_file.read(self._checkpoints.place)
-        name = self._context.coordination.broadcast(self._checkpoints.latest())
+        if self._owner is not None:
+            self._checkpointer.claim()
+        before = job_file.read(self._checkpointer.folder)
+        name = self._context.coordination.broadcast(self._checkpointer.latest())
         if not name:
             return None
         if before is not None:
-            job_file.check(before, self._identity, self.directory)
-        self._checkpoints.await_visible(name)
-        self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
-        self._saved_at = time.monotonic()
-        self._begun = self._checkpoints.saved_step
-        self._context.reporter.checkpoint_restored(self._held.place.step)
-        return self._held.place
+            job_file.check(before, self._job, self.directory)
+        self._checkpointer.wait_until_visible(name)
+        self._checkpointer.restore(name, self._all_objects())
+        self._last_save = time.monotonic()
+        self._begun_step = self._checkpointer.saved_step
+        position = self._trackable.content.position
+        self._context.reporter.checkpoint_restored(position.step)
+        return position
 
-    def kept(self) -> list[tuple[int, str]]:
-        """Step and name of every checkpoint there is now, the oldest first."""
-        return self._checkpoints.kept()
-
-    def has(self, step: int) -> bool:
-        """Whether the checkpoint of `step` is there."""
-        return any(found == step for found, _ in self.kept())
-
-    def restore(self, name: str) -> bool:
-        """Restore one checkpoint; False if its writer has removed it meanwhile.
+    def restore_step(self, step: int) -> bool:
+        """Restore the checkpoint of `step`; returns False if its writer has removed it meanwhile.
 
         Raises:
             PreflightFailed: it is of another model.
         """
         try:
-            self._checkpoints.restore(name, {**self._objects, **self._held.objects()})
+            self._checkpointer.restore(f"ckpt-{step}", self._all_objects())
         except PreflightFailed:
-            if name in (still for _, still in self.kept()):
+            if step in self.all_steps():
                 raise
             return False
         return True
 
-    def due(self, step: int, *, asked: bool) -> bool:
-        """Whether to save after `step`; all processes get the same answer."""
+    def all_steps(self) -> list[int]:
+        """Return the steps of all checkpoints that exist now, the oldest first."""
+        return self._checkpointer.all_steps()
+
+    def should_save(self, step: int, *, requested: bool) -> bool:
+        """Return whether to save after `step`; all processes get the same answer."""
         if not self.directory:
             return False
         every = self._settings.every_steps
-        return asked or bool(every and step % every == 0)
+        return requested or bool(every and step % every == 0)
 
-    def next_step(self, step: int) -> int | None:
-        """The next step after `step` that has to be saved; None when time decides."""
+    def next_save_step(self, step: int) -> int | None:
+        """Return the first step after `step` that has to be saved; None when time decides."""
         every = self._settings.every_steps
         return (step // every + 1) * every if every and self.directory else None
 
-    def time_is_up(self) -> bool:
-        """Whether the chief has to ask for a save because of time."""
+    def save_is_overdue(self) -> bool:
+        """Return whether the last save is so long ago that the chief has to request one."""
         if not self.directory or self._settings.every_steps or not self._settings.every_seconds:
             return False
-        return time.monotonic() - self._saved_at >= self._settings.every_seconds
+        return time.monotonic() - self._last_save >= self._settings.every_seconds
 
     @property
     def metrics(self) -> Mapping[str, float]:
         """Those of the last epoch before the checkpoint that was restored."""
-        return self._held.metrics if self.directory else {}
+        return self._trackable.content.metrics if self.directory else {}
 
-    def save(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
-        """Begin to save, on the chief; the others take part where their variables do, and come back after it, so that
-        what it waits for (a save that still goes on) is a save to them too, and not a step that does not come.
+    def save(self, position: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Begin to save. Every process calls it; the chief writes, the others take part where reading is a collective.
+
+        It returns in the other processes after it has in the chief: what the chief waits for (an earlier save that is
+        still being written) shall count as a save in all of them, not as a step that takes too long.
 
         Raises:
             Fenced: a newer attempt has taken over.
             UserError: the disk is full.
         """
-        if not self.directory or self._begun == place.step:
+        if not self.directory or self._begun_step == position.step:
             return
-        started = self._saved_at = time.monotonic()
-        self._begun = place.step
-        if self.owner is not None or _saved_by_all(self._objects):
-            self._take(place, epoch, metrics, started)
-        self._context.coordination.wait_for_chief(f"saving/{place.step}")
+        self._last_save = time.monotonic()
+        self._begun_step = position.step
+        if self._owner is not None or _reading_is_collective(self._objects):
+            self._begin_save(position, epoch, metrics)
+        self._context.coordination.wait_for_chief(f"saving/{position.step}")
 
-    def _take(self, place: TrainingPosition, epoch: int, metrics: Mapping[str, float], started: float) -> None:
-        self._held.place, self._held.metrics = place, metrics
-        notes = {job_file.NAME: job_file.text(self._note(place, epoch))}
-        objects = {**self._objects, **self._held.objects()}
-
-        def complete() -> None:
-            self._context.reporter.checkpoint_saved(place.step, time.monotonic() - started)
-
-        self._checkpoints.wait()
-        if self.owner is not None:
-            self._context.reporter.checkpoint_started(place.step)
-        self._checkpoints.save(place.step, objects, notes, complete)
-
-    def linger(self) -> None:
-        """Let a save that has begun be complete, for as long as the supervisor leaves it to this process."""
+    def wait_before_exit(self) -> None:
+        """Wait for a save that has begun, for as long as the supervisor lets a process live that lost its cluster."""
         if self.directory:
-            self._checkpoints.linger(ENDING_SAVE_SECONDS)
+            self._checkpointer.wait_at_most(ENDING_SAVE_SECONDS)
 
-    def look(self) -> None:
-        """Raise what went wrong in the last save, if it has ended."""
+    def check_for_errors(self) -> None:
+        """Raise the error of the last save, if that has ended."""
         if self.directory:
-            self._checkpoints.look()
+            self._checkpointer.check_for_errors()
 
-    def wait(self) -> None:
-        """Return when the last save is complete; raises what went wrong in it."""
+    def wait_until_finished(self) -> None:
+        """Return when the last save is complete; raises its error."""
         if self.directory:
-            self._checkpoints.wait()
+            self._checkpointer.wait_until_finished()
 
-    def finish(self, place: TrainingPosition, metrics: Mapping[str, float]) -> None:
-        """Leave the note that the job is done."""
+    def write_done_file(self, position: TrainingPosition, metrics: Mapping[str, float]) -> None:
+        """Write done.json: the job has finished."""
         if self.directory:
-            self._checkpoints.finish(Done(place.step, metrics))
+            self._checkpointer.write_done_file(DoneFile(position.step, metrics))
 
-    def _note(self, place: TrainingPosition, epoch: int) -> JobFile:
-        return replace(self._identity, step=place.step, epoch=epoch, examples=place.data.examples)
+    def _begin_save(self, position: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
+        started = self._last_save
+        self._trackable.content = CheckpointContent(position, metrics)
+        job = replace(self._job, step=position.step, epoch=epoch, examples=position.data.examples)
 
+        def report() -> None:
+            self._context.reporter.checkpoint_saved(position.step, time.monotonic() - started)
 
-class _Held:
-    """The step and the other state of a checkpoint, as objects that TensorFlow saves.
+        self._checkpointer.wait_until_finished()
+        if self._owner is not None:
+            self._context.reporter.checkpoint_started(position.step)
+        self._checkpointer.save(position.step, self._all_objects(), {job_file.NAME: job_file.text(job)}, report)
 
-    Made once, by all processes: a new variable is a collective under MultiWorkerMirrored.
-    """
-
-    def __init__(self) -> None:
-        import tensorflow as tf
-
-        self._place = TrainingPosition()
-        self.metrics: Mapping[str, float] = {}
-        self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-
-    @property
-    def place(self) -> TrainingPosition:
-        return self._place
-
-    @place.setter
-    def place(self, place: TrainingPosition) -> None:
-        self._place = place
-        self._step.assign(place.step)
-
-    def objects(self) -> dict[str, Any]:
-        import tensorflow as tf
-
-        held = self
-
-        class State(tf.train.experimental.PythonState):
-            def serialize(self) -> str:
-                return content.text(held.place, held.metrics)
-
-            def deserialize(self, string_value: Any) -> None:
-                text = string_value.decode() if isinstance(string_value, bytes) else str(string_value)
-                held.place, held.metrics = content.restore(text)
-
-        return {"step": self._step, "state": State()}
+    def _all_objects(self) -> dict[str, Any]:
+        return {**self._objects, **self._trackable.objects()}
 
 
-def _saved_by_all(objects: Mapping[str, Any]) -> bool:
-    """Whether reading a variable for a save is a collective, so that every process has to take part.
+def _reading_is_collective(objects: Mapping[str, Any]) -> bool:
+    """Return whether reading a variable for a save is a collective, so that every process has to take part.
 
-    Asked anew at each save, as programs may add variables. The chief goes the same way meanwhile, and is waited for.
+    Checked at each save, because programs may add variables.
     """
     import tensorflow as tf
 
     on_read = tf.VariableSynchronization.ON_READ
-    checkpoint = tf.train.Checkpoint(**objects)  # held: a view does not
+    checkpoint = tf.train.Checkpoint(**objects)  # kept alive here: a view does not
     found = tf.train.TrackableView(checkpoint).descendants()
     raw = [each if isinstance(each, tf.Variable) else getattr(each, "value", None) for each in found]
     return any(getattr(variable, "synchronization", None) == on_read for variable in raw)

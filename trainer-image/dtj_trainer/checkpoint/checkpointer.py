@@ -1,7 +1,8 @@
-"""Checkpoints of TensorFlow objects in a folder: made temporary, then moved in, the file `checkpoint` last.
+"""Writes, commits and restores checkpoints of TensorFlow objects in a folder.
 
-A checkpoint is visible when the file `checkpoint` names it; everything before that may be cut off at any moment. The
-values are taken on the training's thread, and written and moved beside it.
+The files of a checkpoint are written into a temporary folder and then committed, the file `checkpoint` last. A
+checkpoint is visible when that file names it; the process may die at any moment before. Values are copied on the
+training's thread; another thread writes and commits the files.
 """
 
 import errno
@@ -9,14 +10,16 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for_futures
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dtj_trainer.checkpoint import value_copy
-from dtj_trainer.checkpoint.background import Background
-from dtj_trainer.checkpoint.owner_file import Done, Owner
+from dtj_trainer.checkpoint import done_file, value_copy
+from dtj_trainer.checkpoint.done_file import DoneFile
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
 from dtj_trainer.exit_status import classify
 from dtj_trainer.storage.folder import TemporaryFolder
@@ -25,70 +28,76 @@ from dtj_trainer.strategy.initial_values import mark_restored
 
 INDEX = "checkpoint"
 VISIBLE_SECONDS = 20.0
-FLEETING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
-"""What a volume over the network says while its server is away; the next time it may be back."""
+TRANSIENT_ERRORS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
+"""What a network volume reports while its server is away; a later attempt may succeed."""
 _NAME = re.compile(r"^ckpt-(\d+)$")
 _LISTED = re.compile(r'^(?:all_)?model_checkpoint_paths?: "([^"]+)"$', re.MULTILINE)
 
-Notes = Mapping[str, str]
-"""Small files that stand beside a checkpoint, by name; they appear just before it."""
+SmallFiles = Mapping[str, str]
+"""The texts of small files beside a checkpoint, by name; they are committed just before it."""
 
 
-class Checkpoints:
-    """The checkpoints in `directory`, a path or a URI. Only a process with an owner's claim writes."""
+class Checkpointer:
+    """Reads and writes the checkpoints in `directory`, a path or a URI. Only a process with an owner file writes."""
 
-    def __init__(self, directory: str, keep: int, owner: Owner | None) -> None:
-        self.place = open_folder(directory)
+    def __init__(self, directory: str, keep: int, owner: OwnerFile | None) -> None:
+        self.folder = open_folder(directory)
         self.keep = keep
         self.owner = owner
         self.saved_step: int | None = None
         """The newest step that is saved, or restored."""
-        self._background = Background()
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="dtj-save")
+        self._pending: Future[None] | None = None
+        """The last save, until its error, if any, is raised."""
 
     def claim(self) -> None:
-        """Become the writer, and clear away what writers before left half done.
+        """Become the writer, and remove the temporary files of earlier writers.
 
         Raises:
             Fenced: a newer attempt is the writer.
             PreflightFailed: the directory cannot be written.
-            PeerLost: not now.
+            PeerLost: the volume or store does not answer at the moment.
         """
         assert self.owner is not None
         try:
-            self.place.make()
+            self.folder.make()
             self.owner.claim()
         except OSError as error:
-            if error.errno in FLEETING:
-                raise self._lost(error) from error
+            if error.errno in TRANSIENT_ERRORS:
+                raise self._store_lost(error) from error
             raise PreflightFailed(
-                f"the checkpoint directory {self.place.name} cannot be written ({error.strerror or error}); "
+                f"the checkpoint directory {self.folder.name} cannot be written ({error.strerror or error}); "
                 "mount a writable volume there, or set another directory"
             ) from error
 
     def latest(self) -> str:
-        """Name of the newest whole checkpoint; empty if there is none."""
-        there = self.place.names()
-        return next((name for name in self._visible() if _is_whole(name, there)), "")
+        """Return the name of the newest complete checkpoint; empty if there is none."""
+        files = self.folder.names()
+        return next((name for name in self._listed() if _is_complete(name, files)), "")
 
-    def kept(self) -> list[tuple[int, str]]:
-        """Step and name of every whole checkpoint, the oldest first."""
-        there = self.place.names()
-        found = [(int(match[1]), name) for name in self._visible() if (match := _NAME.match(name))]
-        return sorted((step, name) for step, name in found if _is_whole(name, there))
+    def all_steps(self) -> list[int]:
+        """Return the steps of all complete checkpoints, the oldest first."""
+        files = self.folder.names()
+        found = [(int(match[1]), name) for name in self._listed() if (match := _NAME.match(name))]
+        return sorted(step for step, name in found if _is_complete(name, files))
 
-    def await_visible(self, name: str) -> None:
-        """Wait until this process sees what the chief sees: network file systems cache listings."""
+    def wait_until_visible(self, name: str) -> None:
+        """Wait until this process sees the checkpoint that the chief sees: network file systems cache listings.
+
+        Raises:
+            PreflightFailed: it does not appear; the process has another volume.
+        """
         deadline = time.monotonic() + VISIBLE_SECONDS
-        while not _is_whole(name, self.place.names()):
+        while not _is_complete(name, self.folder.names()):
             if time.monotonic() > deadline:
                 raise PreflightFailed(
-                    f"the chief resumes from {self.place.name}/{name} and this process cannot see it; "
+                    f"the chief resumes from {self.folder.name}/{name} and this process cannot see it; "
                     "mount the same volume in every replica"
                 )
             time.sleep(0.05)
 
     def restore(self, name: str, objects: Mapping[str, Any]) -> None:
-        """Put the values of a checkpoint into `objects`, all of them.
+        """Assign the values of a checkpoint to all of `objects`.
 
         Raises:
             PreflightFailed: the checkpoint belongs to another model.
@@ -96,92 +105,102 @@ class Checkpoints:
         import tensorflow as tf
 
         checkpoint = tf.train.Checkpoint(**objects)
-        with self.place.download(name) as prefix:
+        with self.folder.download(name) as prefix:
             try:
                 checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
             except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
                 raise PreflightFailed(
-                    f"the checkpoint {self.place.name}/{name} is of another model ({_first_line(error)}); "
+                    f"the checkpoint {self.folder.name}/{name} is of another model ({_first_line(error)}); "
                     "use the model that wrote it, or another checkpoint directory"
                 ) from error
         mark_restored(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
         found = _NAME.match(name)
         self.saved_step = int(found[1]) if found else None
 
-    def save(self, step: int, objects: Mapping[str, Any], notes: Notes, complete: Callable[[], None]) -> None:
-        """Begin to save the present values as the checkpoint of `step`, after the save before it; `complete` is called
-        in another thread when all is done.
+    def save(
+        self, step: int, objects: Mapping[str, Any], small_files: SmallFiles, on_saved: Callable[[], None]
+    ) -> None:
+        """Begin to save the present values as the checkpoint of `step`, after the earlier save is complete.
+
+        `on_saved` is called in another thread when the checkpoint is visible.
 
         Raises:
             Fenced: a newer attempt has taken over; nothing was changed.
             UserError: the disk is full.
             PeerLost: the volume or the store fails.
         """
-        self.wait()
-        writing = None if _on_servers() else value_copy.take(objects)
+        self.wait_until_finished()
+        write = None if _on_servers() else value_copy.copy_values(objects)
         if self.owner is None:
-            if writing is None:
-                self._take_part(objects)
+            if write is None:
+                self._join_reads(objects)
             return
-        with ExitStack() as stack, self._explained():
-            temporary = stack.enter_context(self.place.temporary(f"{self.owner.attempt}-{step}"))
-            if writing is None:
+        with ExitStack() as stack, self._explain_errors():
+            temporary = stack.enter_context(self.folder.temporary(f"{self.owner.attempt}-{step}"))
+            if write is None:
                 self._write(temporary.path / f"ckpt-{step}", objects)
-            self._background.start(partial(self._end, stack.pop_all(), temporary, step, writing, notes, complete))
+            finish = partial(self._finish_save, stack.pop_all(), temporary, step, write, small_files, on_saved)
+            self._pending = self._writer.submit(finish)
 
-    def finish(self, done: Done) -> None:
-        """Leave the note that the job is done, on the writer; raises as `save`."""
+    def write_done_file(self, done: DoneFile) -> None:
+        """Write done.json, on the writer; raises as `save`."""
         if self.owner is not None:
-            with self._explained():
-                self.owner.finish(done)
+            with self._explain_errors():
+                done_file.write(self.owner, done)
 
-    def wait(self) -> None:
-        """Return when the last save is complete; raises what went wrong in it."""
-        self._background.wait()
+    def wait_until_finished(self) -> None:
+        """Return when the last save is complete; raises its error."""
+        self.wait_at_most(None)
+        self.check_for_errors()
 
-    def linger(self, seconds: float) -> None:
-        """Give a save that has begun so much time to be complete."""
-        self._background.linger(seconds)
+    def wait_at_most(self, seconds: float | None) -> None:
+        """Return when the last save has ended, well or not, or after `seconds`."""
+        if self._pending is not None:
+            wait_for_futures([self._pending], seconds)
 
-    def look(self) -> None:
-        """Raise what went wrong in the last save, if it has ended."""
-        self._background.look()
+    def check_for_errors(self) -> None:
+        """Raise the error of the last save, once, if that has ended."""
+        if self._pending is not None and self._pending.done():
+            ended, self._pending = self._pending, None
+            ended.result()
 
-    def _end(
+    def _finish_save(
         self,
         stack: ExitStack,
         temporary: TemporaryFolder,
         step: int,
-        writing: value_copy.Writing | None,
-        notes: Notes,
-        complete: Callable[[], None],
+        write: value_copy.Write | None,
+        small_files: SmallFiles,
+        on_saved: Callable[[], None],
     ) -> None:
-        """What is left of a save when the values are taken."""
-        with stack, self._explained():
-            if writing is not None:
-                writing(temporary.path / f"ckpt-{step}")
-            self._commit(temporary, f"ckpt-{step}", notes)
+        """Write the copied values, where that is still to do, and commit the checkpoint."""
+        with stack, self._explain_errors():
+            if write is not None:
+                write(temporary.path / f"ckpt-{step}")
+            self._commit(temporary, f"ckpt-{step}", small_files)
         self.saved_step = step
-        complete()
+        on_saved()
 
-    def _commit(self, temporary: TemporaryFolder, name: str, notes: Notes) -> None:
+    def _commit(self, temporary: TemporaryFolder, name: str, small_files: SmallFiles) -> None:
+        """Move the files of a checkpoint into the folder, and remove the oldest checkpoints."""
         assert self.owner is not None
-        found = (path.name for path in temporary.path.glob(f"{name}.*"))
-        parts = sorted(found, key=lambda part: part.endswith(".index"))
-        there = self.place.names()
-        kept = [name, *(other for other in self._visible() if other != name)][: self.keep]
+        parts = sorted(
+            (path.name for path in temporary.path.glob(f"{name}.*")), key=lambda part: part.endswith(".index")
+        )
+        files = self.folder.names()
+        kept = [name, *(other for other in self._listed() if other != name)][: self.keep]
         lines = [f'model_checkpoint_path: "{name}"', *(f'all_model_checkpoint_paths: "{k}"' for k in reversed(kept))]
-        for beside, text in {**notes, INDEX: "\n".join(lines) + "\n"}.items():
-            (temporary.path / beside).write_text(text, encoding="utf-8")
-        temporary.upload([*parts, *notes, INDEX])
+        for file, text in {**small_files, INDEX: "\n".join(lines) + "\n"}.items():
+            (temporary.path / file).write_text(text, encoding="utf-8")
+        temporary.upload([*parts, *small_files, INDEX])
         self.owner.check()
-        temporary.commit([*parts, *notes])
+        temporary.commit([*parts, *small_files])
         temporary.commit([INDEX])
-        temporary.delete([each for each in there if _NAME.match(stem := each.split(".", 1)[0]) and stem not in kept])
+        temporary.delete([file for file in files if _NAME.match(stem := file.split(".", 1)[0]) and stem not in kept])
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise what really happened, where that is known."""
+    def _explain_errors(self) -> Iterator[None]:
+        """Raise the cause of an error in its place, where that is known: fenced, disk full, store unreachable."""
         try:
             yield
         except TrainerError:
@@ -191,51 +210,51 @@ class Checkpoints:
                 self.owner.check()
             if _disk_is_full(error):
                 raise UserError(
-                    f"the disk of {self.place.name} is full, no checkpoint could be saved; "
+                    f"the disk of {self.folder.name} is full, no checkpoint could be saved; "
                     "free space or use a larger volume"
                 ) from error
-            # Not there although nobody else writes here: a store has moved it, and its answer was lost.
-            if isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno in FLEETING):
-                raise self._lost(error) from error
+            # A file is missing although nobody else writes here: a store has moved it, and its answer was lost.
+            if isinstance(error, FileNotFoundError) or (isinstance(error, OSError) and error.errno in TRANSIENT_ERRORS):
+                raise self._store_lost(error) from error
             raise
 
-    def _lost(self, error: OSError) -> PeerLost:
-        """What may be over the next time: to go on from the last save costs less than to end."""
-        return PeerLost(f"{self.place.name} cannot be written ({_first_line(error)}); look at its volume or store")
+    def _store_lost(self, error: OSError) -> PeerLost:
+        """Return the error of a failure that may be temporary: a restart from the last save costs less than to end."""
+        return PeerLost(f"{self.folder.name} cannot be written ({_first_line(error)}); look at its volume or store")
 
     def _write(self, prefix: Path, objects: Mapping[str, Any]) -> None:
         import tensorflow as tf
 
         tf.train.Checkpoint(**objects).write(str(prefix), self._options())
 
-    def _take_part(self, objects: Mapping[str, Any]) -> None:
-        """Read what a save reads, with the others, for nobody."""
+    def _join_reads(self, objects: Mapping[str, Any]) -> None:
+        """Read what the chief saves: reading is a collective there. What was read is thrown away."""
         with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
             self._write(Path(path) / "ckpt", objects)
 
     def _options(self) -> Any:
-        """Servers write and read their part of a shared directory themselves; elsewhere the coordinator does."""
+        """Let parameter servers write and read their part of a shared directory; elsewhere the coordinator does."""
         import tensorflow as tf
 
-        if self.place.shared or not _on_servers():
+        if self.folder.shared or not _on_servers():
             return None
         return tf.train.CheckpointOptions(experimental_io_device=tf.config.list_logical_devices("CPU")[0].name)
 
-    def _visible(self) -> list[str]:
-        """Names that the file `checkpoint` lists, the newest first."""
-        listed = _LISTED.findall(self.place.read(INDEX) or "")
+    def _listed(self) -> list[str]:
+        """Return the names that the file `checkpoint` lists, the newest first."""
+        listed = _LISTED.findall(self.folder.read(INDEX) or "")
         if not listed:
             return []
         newest, *others = (Path(path).name for path in listed)
         return [newest, *(name for name in reversed(others) if name != newest)]
 
 
-def _is_whole(name: str, there: Sequence[str]) -> bool:
-    return f"{name}.index" in there and any(each.startswith(f"{name}.data-") for each in there)
+def _is_complete(name: str, files: Sequence[str]) -> bool:
+    return f"{name}.index" in files and any(each.startswith(f"{name}.data-") for each in files)
 
 
 def _on_servers() -> bool:
-    """Whether variables live in other processes, and need not fit into this one."""
+    """Return whether variables live in other processes; they need not fit into this one."""
     import tensorflow as tf
 
     return isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy)

@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside variables: the place in the data, and Python's and NumPy's random state."""
+"""What a checkpoint holds beside variables, as JSON: position, metrics, and Python's and NumPy's random state."""
 
 import json
 import random
@@ -22,8 +22,31 @@ class TrainingPosition:
     metric_examples: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointContent:
+    """What a checkpoint holds beside variables."""
+
+    position: TrainingPosition = field(default_factory=TrainingPosition)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Those of the last epoch before the checkpoint."""
+
+
+def to_json(content: CheckpointContent) -> str:
+    """Return the content, and the random states of this moment, as a checkpoint stores them."""
+    return json.dumps(
+        {"position": position_to_json(content.position), "metrics": dict(content.metrics), **_random_state()}
+    )
+
+
+def from_json(text: str) -> CheckpointContent:
+    """Set the random states that a checkpoint holds, and return the rest of its content."""
+    found: dict[str, Any] = json.loads(text)
+    _set_random_state(found)
+    return CheckpointContent(position_from_json(found["position"]), found.get("metrics", {}))
+
+
 def position_to_json(position: TrainingPosition) -> dict[str, Any]:
-    """The position under the keys that checkpoints have."""
+    """Return the position under the keys that checkpoints have."""
     return {
         "step": position.step,
         "examples": position.data.examples,
@@ -36,7 +59,7 @@ def position_to_json(position: TrainingPosition) -> dict[str, Any]:
 
 
 def position_from_json(found: Mapping[str, Any]) -> TrainingPosition:
-    """The position of a checkpoint."""
+    """Return the position that a checkpoint holds."""
     read = tuple(ReadSpan(span["workers"], span["examples"]) for span in found["dealt"])
     return TrainingPosition(
         found["step"],
@@ -47,27 +70,59 @@ def position_from_json(found: Mapping[str, Any]) -> TrainingPosition:
     )
 
 
-def text(position: TrainingPosition, metrics: Mapping[str, float]) -> str:
+def _random_state() -> dict[str, Any]:
     import numpy as np
 
     kind, keys, place, has_gauss, cached = np.random.get_state()  # noqa: NPY002 - the legacy state is what programs use
-    return json.dumps(
-        {
-            "position": position_to_json(position),
-            "metrics": dict(metrics),
-            "python": random.getstate(),
-            "numpy": [kind, [int(key) for key in keys], int(place), int(has_gauss), float(cached)],
-        }
-    )
+    return {
+        "python": random.getstate(),
+        "numpy": [kind, [int(key) for key in keys], int(place), int(has_gauss), float(cached)],
+    }
 
 
-def restore(value: str) -> tuple[TrainingPosition, dict[str, float]]:
-    """Set the random states that a checkpoint holds, and tell its position and the last epoch's metrics."""
+def _set_random_state(found: Mapping[str, Any]) -> None:
     import numpy as np
 
-    told: dict[str, Any] = json.loads(value)
-    version, keys, gauss = told["python"]
+    version, keys, gauss = found["python"]
     random.setstate((version, tuple(keys), gauss))
-    kind, numpy_keys, place, has_gauss, cached = told["numpy"]
+    kind, numpy_keys, place, has_gauss, cached = found["numpy"]
     np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
-    return position_from_json(told["position"]), told.get("metrics", {})
+
+
+class TrackableContent:
+    """The step and the content of a checkpoint, as objects that TensorFlow saves and restores.
+
+    Every process makes it once: a new variable is a collective under MultiWorkerMirrored.
+    """
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._content = CheckpointContent()
+        self._step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+
+    @property
+    def content(self) -> CheckpointContent:
+        """What was last set, or restored."""
+        return self._content
+
+    @content.setter
+    def content(self, content: CheckpointContent) -> None:
+        self._content = content
+        self._step.assign(content.position.step)
+
+    def objects(self) -> dict[str, Any]:
+        """Return the objects by their names in a checkpoint."""
+        import tensorflow as tf
+
+        held = self
+
+        class State(tf.train.experimental.PythonState):
+            def serialize(self) -> str:
+                return to_json(held.content)
+
+            def deserialize(self, string_value: str | bytes) -> None:
+                text = string_value.decode() if isinstance(string_value, bytes) else string_value
+                held.content = from_json(text)
+
+        return {"step": self._step, "state": State()}

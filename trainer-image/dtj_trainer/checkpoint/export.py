@@ -1,4 +1,4 @@
-"""A SavedModel at a path or behind a URI."""
+"""Exports a Keras model as a SavedModel, to a path or URI."""
 
 import tempfile
 from pathlib import Path
@@ -7,23 +7,23 @@ from typing import Any
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
 
-LAST = "saved_model.pb"
-"""The file by which readers know a SavedModel; it comes when all others are there."""
+LAST_FILE = "saved_model.pb"
+"""The file by which readers recognize a SavedModel; it is written after all others."""
 
 
 def export(model: Any, directory: str) -> None:
-    """Write a Keras model as a SavedModel; what goes behind a URI is written here first.
+    """Write a Keras model as a SavedModel; for a URI it is written on this machine and then uploaded.
 
     Raises:
-        PreflightFailed: the URI is none, or its driver is missing.
+        PreflightFailed: the URI is invalid, or its driver is missing.
         PeerLost: the service behind the URI does not answer.
     """
-    place = open_folder(directory)
-    if not isinstance(place, RemoteFolder):
+    target = open_folder(directory)
+    if not isinstance(target, RemoteFolder):
         model.export(directory.removeprefix("file://"), verbose=False)
         return
     with tempfile.TemporaryDirectory(prefix="dtj-export-") as path:
         model.export(path, verbose=False)
         files = [each for each in Path(path).rglob("*") if each.is_file()]
-        for file in sorted(files, key=lambda each: each.name == LAST):
-            place.put(file, file.relative_to(path).as_posix())
+        for file in sorted(files, key=lambda each: each.name == LAST_FILE):
+            target.put(file, file.relative_to(path).as_posix())

@@ -1,9 +1,12 @@
 """job.json: what made the checkpoints of a directory, so that a resume that would go wrong is refused."""
 
+import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
+from dtj_trainer.context import TrainContext
+from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage.folder import Folder, json_text, read_json
 from dtj_trainer.strategy.choose import FAMILIES
@@ -30,26 +33,50 @@ class JobFile:
     attempt: int
     versions: Mapping[str, str]
 
+    @classmethod
+    def of(cls, context: TrainContext, batch_size: BatchSize, seed: int, accumulate: int) -> "JobFile":
+        """Describe the training that this process begins, at step 0."""
+        import keras
+        import tensorflow as tf
+
+        return cls(
+            step=0,
+            epoch=0,
+            examples=0,
+            strategy=context.choice.type,
+            replicas=context.replicas,
+            workers=context.workers,
+            seed=seed,
+            accumulate=accumulate,
+            global_batch=batch_size.total,
+            global_batch_given=batch_size.given,
+            uid=context.environment.uid,
+            attempt=context.environment.attempt,
+            versions={"tensorflow": tf.__version__, "keras": keras.__version__, "python": platform.python_version()},
+        )
+
 
 def text(job: JobFile) -> str:
-    return json_text(asdict(job))
+    """Return the text of job.json."""
+    return json_text(_to_json(job))
 
 
-def read(place: Folder) -> JobFile | None:
-    told = read_json(place, NAME)
-    if told is None:
+def read(folder: Folder) -> JobFile | None:
+    """Return the job.json of a folder; None where there is none, or one that lacks a key."""
+    found = read_json(folder, NAME)
+    try:
+        return None if found is None else _from_json(found)
+    except KeyError:
         return None
-    names = [field.name for field in fields(JobFile)]
-    return JobFile(**{name: told[name] for name in names}) if all(name in told for name in names) else None
 
 
 def check(before: JobFile, now: JobFile, directory: str) -> None:
-    """Refuse to go on from `before` where that would silently train something else.
+    """Refuse to continue from the checkpoints of `before` where that would silently train something else.
 
     The number of replicas may change, and so may strategies within a family.
 
     Raises:
-        PreflightFailed: naming the difference and the way out.
+        PreflightFailed: names the difference and the way out.
     """
     for what, old, new in _differences(before, now):
         raise PreflightFailed(
@@ -58,10 +85,46 @@ def check(before: JobFile, now: JobFile, directory: str) -> None:
         )
 
 
-def _differences(before: JobFile, now: JobFile) -> list[tuple[str, Any, Any]]:
-    old_family, new_family = FAMILIES.get(before.strategy), FAMILIES.get(now.strategy)
-    found: list[tuple[str, Any, Any]] = []
-    if old_family != new_family:
+def _to_json(job: JobFile) -> dict[str, Any]:
+    return {
+        "step": job.step,
+        "epoch": job.epoch,
+        "examples": job.examples,
+        "strategy": job.strategy,
+        "replicas": job.replicas,
+        "workers": job.workers,
+        "seed": job.seed,
+        "accumulate": job.accumulate,
+        "global_batch": job.global_batch,
+        "global_batch_given": job.global_batch_given,
+        "uid": job.uid,
+        "attempt": job.attempt,
+        "versions": dict(job.versions),
+    }
+
+
+def _from_json(found: Mapping[str, Any]) -> JobFile:
+    return JobFile(
+        step=found["step"],
+        epoch=found["epoch"],
+        examples=found["examples"],
+        strategy=found["strategy"],
+        replicas=found["replicas"],
+        workers=found["workers"],
+        seed=found["seed"],
+        accumulate=found["accumulate"],
+        global_batch=found["global_batch"],
+        global_batch_given=found["global_batch_given"],
+        uid=found["uid"],
+        attempt=found["attempt"],
+        versions=found["versions"],
+    )
+
+
+def _differences(before: JobFile, now: JobFile) -> list[tuple[str, str | int, str | int]]:
+    """Name what must not change and did: its name, its value then and its value now."""
+    found: list[tuple[str, str | int, str | int]] = []
+    if FAMILIES.get(before.strategy) != FAMILIES.get(now.strategy):
         found.append(("strategy", before.strategy, now.strategy))
     if before.seed != now.seed:
         found.append(("seed", before.seed, now.seed))

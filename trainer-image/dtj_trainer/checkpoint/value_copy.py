@@ -1,7 +1,7 @@
-"""The values of trackable objects at one moment, to be written later by another thread.
+"""Copies the values of trackable objects, so that another thread can write them while the training goes on.
 
-tf.train.Checkpoint reads and writes in one go. Here its own names and values are taken. Values are copied: TensorFlow
-2.21 writes into buffers that it has handed out under MultiWorkerMirrored.
+tf.train.Checkpoint reads and writes in one call; here its names and values are read, and written later. Values are
+copied because TensorFlow 2.21 overwrites buffers that it has handed out under MultiWorkerMirrored.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,15 +10,18 @@ from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 
-Writing = Callable[[Path], None]
-"""Writes the files of a checkpoint that begin with a path; from any thread."""
+Write = Callable[[Path], None]
+"""Writes the files of a checkpoint, whose names begin with a path; from any thread."""
 
 
-def take(objects: Mapping[str, Any]) -> Writing | None:
-    """What writes the present values of `objects`; None where TensorFlow has to write them itself, on this thread."""
+def copy_values(objects: Mapping[str, Any]) -> Write | None:
+    """Copy the present values of `objects`; return what writes them.
+
+    None where TensorFlow has to write them itself, on this thread.
+    """
     import tensorflow as tf
 
-    checkpoint = tf.train.Checkpoint(**objects)  # held: its saver does not
+    checkpoint = tf.train.Checkpoint(**objects)  # kept alive here: its saver does not
     tensors = compat.checkpoint_tensors(checkpoint)
     if tensors is None:
         return None

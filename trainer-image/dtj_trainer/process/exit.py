@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from dtj_trainer.checkpoint.owner_file import finished
+from dtj_trainer.checkpoint import done_file
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.contract import ExitClass, ExitStatus
 from dtj_trainer.errors import PreflightFailed, TrainerError
@@ -85,7 +85,7 @@ def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> i
 
 def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
     """Whether this job has come to its end before; then that is said."""
-    done = finished(environment.checkpoint.directory, environment.uid)
+    done = done_file.read(environment.checkpoint.directory, environment.uid)
     if done is None:
         return False
     message = f"finished at step {done.step} already"

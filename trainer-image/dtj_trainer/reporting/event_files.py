@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from dtj_trainer.reporting.log_directory import Logs
+from dtj_trainer.reporting.log_directory import LogDirectory
 
 FLUSH_SECONDS = 2.0
 VERSION = "brain.Event:2"
@@ -27,7 +27,7 @@ class Events:
             return
         import tensorflow as tf
 
-        self._logs = Logs(directory)
+        self._logs = LogDirectory(directory)
         self._logs.path.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
         self._writer = tf.io.TFRecordWriter(str(self._logs.path / name))
@@ -53,7 +53,7 @@ class Events:
         if self._writer is not None:
             self._writer.flush()
             self._flushed = time.monotonic()
-            self._logs.look()
+            self._logs.upload_if_due()
 
     def close(self) -> None:
         """Everything that was written is where it belongs."""

@@ -1,51 +1,52 @@
-"""The log directory: event files and profiles, on this machine or behind a URI."""
+"""The log directory: event files and profiles, on this machine or uploaded to a URI."""
 
 import contextlib
 import tempfile
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from dtj_trainer.checkpoint.background import Background
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
 
-CARRY_SECONDS = 30.0
+UPLOAD_SECONDS = 30.0
+"""Between the beginnings of two uploads."""
 
 
-class Logs:
-    """A directory to write into. What belongs behind a URI is written here first and carried over from time to time:
-    a log that cannot be carried is no reason to stop a training.
+class LogDirectory:
+    """A directory to write into. For a URI it is a temporary one, whose files are uploaded from time to time.
+
+    A log that cannot be uploaded is no reason to stop a training.
     """
 
     def __init__(self, directory: str) -> None:
-        place = open_folder(directory)
-        self._place = place if isinstance(place, RemoteFolder) else None
+        target = open_folder(directory)
+        self._target = target if isinstance(target, RemoteFolder) else None
         self.path = Path(directory.removeprefix("file://"))
-        if self._place is not None:
+        if self._target is not None:
             self._local = tempfile.TemporaryDirectory(prefix="dtj-logs-")
             self.path = Path(self._local.name)
-        self._background = Background()
-        self._carried_at = time.monotonic()
-        self._carried: dict[Path, int] = {}
+        self._uploader = ThreadPoolExecutor(1, thread_name_prefix="dtj-logs")
+        self._upload: Future[None] | None = None
+        self._uploaded_at = time.monotonic()
+        self._uploaded_sizes: dict[Path, int] = {}
 
-    def look(self) -> None:
-        """Carry over what is new, if the last time was long ago and is over: a store that is silent delays no step."""
-        due = time.monotonic() - self._carried_at >= CARRY_SECONDS
-        if self._place is not None and due and not self._background.busy:
-            self._carried_at = time.monotonic()
-            self._background.start(self._carry)
+    def upload_if_due(self) -> None:
+        """Begin to upload new files, if the last upload began long ago and is over: a silent store delays no step."""
+        due = time.monotonic() - self._uploaded_at >= UPLOAD_SECONDS
+        if self._target is not None and due and (self._upload is None or self._upload.done()):
+            self._uploaded_at = time.monotonic()
+            self._upload = self._uploader.submit(self._upload_new_files, self._target)
 
     def close(self) -> None:
-        """Carry over what is left."""
-        if self._place is not None:
-            self._background.start(self._carry)
-            self._background.wait()
+        """Upload what is left."""
+        if self._target is not None:
+            self._uploader.submit(self._upload_new_files, self._target).result()
 
-    def _carry(self) -> None:
-        assert self._place is not None
+    def _upload_new_files(self, target: RemoteFolder) -> None:
         for path in (path for path in self.path.rglob("*") if path.is_file()):
             size = path.stat().st_size
-            if self._carried.get(path) != size:
+            if self._uploaded_sizes.get(path) != size:
                 with contextlib.suppress(Exception):
-                    self._place.put(path, path.relative_to(self.path).as_posix())
-                    self._carried[path] = size
+                    target.put(path, path.relative_to(self.path).as_posix())
+                    self._uploaded_sizes[path] = size

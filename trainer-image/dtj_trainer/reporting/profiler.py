@@ -4,7 +4,7 @@ from typing import Any
 
 from dtj_trainer.ipc.commands import Commands
 from dtj_trainer.ipc.reporter import Reporter
-from dtj_trainer.reporting.log_directory import Logs
+from dtj_trainer.reporting.log_directory import LogDirectory
 
 HERE = "plugins/profile"
 
@@ -21,7 +21,7 @@ class Profiler:
         self._wanted = steps
         self._reporter = reporter
         self._commands = commands
-        self._logs: Logs | None = None
+        self._logs: LogDirectory | None = None
         """Where a trace goes that is being made."""
 
     def before(self, step: int, steps: int) -> None:
@@ -59,7 +59,7 @@ class Profiler:
             self._wanted = None
             _say("a profile has no place to go; set spec.checkpoint.directory, or DTJ_LOG_DIR")
             return
-        self._logs = Logs(self._directory)
+        self._logs = LogDirectory(self._directory)
         if not self._tried("start", str(self._logs.path)):
             self._logs = self._wanted = None
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dtj_trainer.checkpoint.checkpoint_manager import Keeper
-from dtj_trainer.checkpoint.owner_file import finished
+from dtj_trainer.checkpoint import done_file
+from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.ipc.messages import StepsDone
@@ -22,15 +22,18 @@ SEEN = "evaluated.json"
 
 
 class EvaluatorLoop:
-    """One evaluator; `evaluate` gives the metrics of what `keeper` has restored."""
+    """One evaluator; `evaluate` returns the metrics of what `checkpoints` has restored."""
 
     def __init__(
-        self, context: TrainContext, keeper: Keeper, evaluate: Callable[[], Mapping[str, Any] | None] | None
+        self,
+        context: TrainContext,
+        checkpoints: CheckpointManager,
+        evaluate: Callable[[], Mapping[str, Any] | None] | None,
     ) -> None:
         if evaluate is None:
             raise PreflightFailed("the evaluator has nothing to evaluate; give validation= to the training")
         self._context = context
-        self._keeper = keeper
+        self._checkpoints = checkpoints
         self._evaluate = evaluate
         logs = f"{context.environment.checkpoint.logs}/eval"
         self._place = open_folder(logs)
@@ -52,22 +55,22 @@ class EvaluatorLoop:
         preempted = self._context.commands.preempted
         while True:
             reporter.phase("wait")
-            done = finished(environment.checkpoint.directory, environment.uid)
-            for step, name in self._keeper.kept():
+            done = done_file.read(environment.checkpoint.directory, environment.uid)
+            for step in self._checkpoints.all_steps():
                 if step not in self._seen and not preempted.is_set():
-                    self._look(step, name)
-            if done is not None and (done.step in self._seen or not self._keeper.has(done.step)):
+                    self._look(step)
+            if done is not None and (done.step in self._seen or done.step not in self._checkpoints.all_steps()):
                 self._events.close()
                 return done.step, self._seen.get(done.step, {})
             if preempted.wait(POLL_SECONDS):
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
 
-    def _look(self, step: int, name: str) -> None:
+    def _look(self, step: int) -> None:
         """Evaluate one checkpoint, unless it is pruned, or we are asked to leave, meanwhile."""
         reporter = self._context.reporter
         reporter.phase("validate")
         started = time.monotonic()
-        if not self._keeper.restore(name):
+        if not self._checkpoints.restore_step(step):
             return
         found = self._evaluate()
         if found is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
@@ -55,7 +55,7 @@ class TrainingLoop:
     trainable: Trainable
     call: StepRunner
     schedule: Schedule
-    keeper: Keeper
+    checkpoints: CheckpointManager
     position: TrainingPosition
     accumulate: int = 1
     hooks: Hooks = field(default_factory=Hooks)
@@ -80,7 +80,7 @@ class _Run:
         self.tuner = StepsPerExecutionTuner(loop.call.parallel_steps)
         self.seconds_per_step = 0.0
         self.calls = 0
-        self.metrics = dict(loop.keeper.metrics)
+        self.metrics = dict(loop.checkpoints.metrics)
         self.found: dict[str, Any] = dict(self.metrics)
         """The metrics as Keras tells them: some are arrays."""
         self.loss: float | None = None
@@ -111,7 +111,7 @@ class _Run:
             while not self._over():
                 self._call()
         except Exception:
-            loop.keeper.linger()
+            loop.checkpoints.wait_before_exit()
             raise
         finally:
             self.profiler.close()
@@ -120,7 +120,7 @@ class _Run:
 
     def _call(self) -> None:
         loop, commands = self.loop, self.context.commands
-        loop.keeper.look()
+        loop.checkpoints.check_for_errors()
         if self.context.workers == 1 and commands.preempted.is_set():
             self._leave()
         steps = self._steps()
@@ -144,7 +144,7 @@ class _Run:
             self._take_metrics()
             self._tell()
         last = self._over()
-        if loop.keeper.due(self.position.step, asked=called.votes.save > 0) and not last:
+        if loop.checkpoints.should_save(self.position.step, requested=called.votes.save > 0) and not last:
             self._save()
         if called.votes.stop > 0 and not last:
             self._leave()
@@ -165,13 +165,13 @@ class _Run:
         if self.loop.hooks.single_steps:
             return 1
         step = self.position.step
-        ends = [self.loop.schedule.next_end(step), self.loop.keeper.next_step(step)]
+        ends = [self.loop.schedule.next_end(step), self.loop.checkpoints.next_save_step(step)]
         return max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
 
     def _votes(self) -> Votes:
         commands = self.context.commands
         chief, hooks = self.context.is_chief, self.loop.hooks
-        wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.keeper.time_is_up())
+        wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.checkpoints.save_is_overdue())
         silent = self.loop.schedule.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
         return Votes(
             seconds_per_step=self.seconds_per_step,
@@ -280,17 +280,17 @@ class _Run:
         self.loop.trainable.sync_statistics()
         self.events.flush()
         position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
-        self.loop.keeper.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
+        self.loop.checkpoints.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
         self.context.reporter.phase("train")
 
     def _leave(self) -> NoReturn:
         """Save, if there is something and somewhere, and end: somebody asked one of us to."""
         step = self.position.step
-        if not self.loop.keeper.directory or step == 0:
+        if not self.loop.checkpoints.directory or step == 0:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._save()
         self.context.reporter.phase("save")
-        self.loop.keeper.wait()
+        self.loop.checkpoints.wait_until_finished()
         if self.context.workers > 1:
             self.context.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.checkpoint import export as exported
-from dtj_trainer.checkpoint.checkpoint_manager import Keeper
+from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.checkpoint.content import TrainingPosition
-from dtj_trainer.checkpoint.identity import identity
+from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
@@ -61,13 +61,13 @@ def run_training(training: Training) -> Result:
         Preempted: asked to leave; the state is saved.
     """
     context, trainable, accumulate = training.context, training.trainable, training.accumulate
-    job = identity(context, training.data.batch_size, training.seed, accumulate)
-    keeper = Keeper(context, trainable.objects, job)
+    job = JobFile.of(context, training.data.batch_size, training.seed, accumulate)
+    checkpoints = CheckpointManager(context, trainable.objects, job)
     if context.role == "evaluator":
-        return _evaluate_checkpoints(training, keeper)
+        return _evaluate_checkpoints(training, checkpoints)
     runner = _step_runner(training)
     waited = _wait_for_takeover(runner)
-    resumed = keeper.resume()
+    resumed = checkpoints.restore()
     if resumed is None and training.load_initial_weights is not None:
         training.load_initial_weights()
     position = resumed or TrainingPosition()
@@ -76,7 +76,7 @@ def run_training(training: Training) -> Result:
     callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
     runner.seek(position)
     _check_same_data(context, training.data)
-    loop = TrainingLoop(context, trainable, runner, schedule, keeper, position, accumulate)
+    loop = TrainingLoop(context, trainable, runner, schedule, checkpoints, position, accumulate)
     loop.hooks = callbacks.hooks(training.validation)
     context.reporter.phase("build", time.monotonic() - training.began - waited)
     callbacks.begin()
@@ -84,7 +84,7 @@ def run_training(training: Training) -> Result:
     trainable.finish()
     context.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
-    _finish(training, keeper, position, schedule.epoch(position.step), metrics)
+    _finish(training, checkpoints, position, schedule.epoch(position.step), metrics)
     return Result(position.step, metrics, context.choice.type, resumed.step if resumed else None, training.model)
 
 
@@ -173,28 +173,32 @@ def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
         )
 
 
-def _evaluate_checkpoints(training: Training, keeper: Keeper) -> Result:
+def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) -> Result:
     """What the evaluator does instead of training."""
     context, validation = training.context, training.validation
-    step, metrics = EvaluatorLoop(context, keeper, validation.run if validation else None).to_the_end()
+    step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).to_the_end()
     context.reporter.phase("done")
     return Result(step, metrics, context.choice.type, None, training.model)
 
 
 def _finish(
-    training: Training, keeper: Keeper, position: TrainingPosition, epoch: int, metrics: dict[str, float]
+    training: Training,
+    checkpoints: CheckpointManager,
+    position: TrainingPosition,
+    epoch: int,
+    metrics: dict[str, float],
 ) -> None:
     """Save the last step, export, leave done.json, and wait until everybody has come so far."""
     context = training.context
     context.reporter.phase("save")
     training.trainable.sync_statistics()
-    keeper.save(position, epoch, metrics)
-    keeper.wait()
+    checkpoints.save(position, epoch, metrics)
+    checkpoints.wait_until_finished()
     if context.is_chief:
         context.reporter.phase("finish")
     if training.export is not None and context.is_chief:
         exported.export(training.model, training.export)
-    keeper.finish(position, metrics)
+    checkpoints.write_done_file(position, metrics)
     context.coordination.barrier()
     context.reporter.phase("done")
     context.trained = True

@@ -1,27 +1,20 @@
 """dtj.session: everything prepared, the loop left to the user."""
 
 import math
-import operator
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
-from dtj_trainer.checkpoint import job_file
-from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.identity import identity
-from dtj_trainer.checkpoint.owner_file import Done, Owner
+from dtj_trainer.checkpoint.session_checkpoints import SessionCheckpoints, whole_step
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.sharding import BatchSize
-from dtj_trainer.errors import Preempted, PreemptedUnsaved, UserError
+from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import init, restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
-from dtj_trainer.storage.open import open_folder
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
@@ -45,7 +38,7 @@ class Job:
         self.role = context.role
         self.index = context.index
         self.is_chief = context.is_chief
-        self.checkpoints = SharedCheckpoints(context)
+        self.checkpoints = SessionCheckpoints(context)
 
     @property
     def input_context(self) -> Any:
@@ -64,8 +57,8 @@ class Job:
             PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
         """
         restore_garbage_collection()
-        step = _whole(step)
-        self.checkpoints.look()
+        step = whole_step(step)
+        self.checkpoints.check_for_errors()
         before, since = self._reported
         before = max(before, self.checkpoints.restored_step)
         now = time.monotonic()
@@ -104,103 +97,12 @@ class Job:
         self._context.reporter.phase("save")
         self._profiler.close()
         saves = self.checkpoints.save_again(step)
-        self.checkpoints.wait()
+        self.checkpoints.wait_until_finished()
         self._events.close()
         if not saves:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._context.coordination.barrier()
         raise Preempted(f"asked to leave; saved step {step}")
-
-
-class SharedCheckpoints:
-    """Checkpoints in the job's directory: the chief commits, the others take part where they have to."""
-
-    def __init__(self, context: TrainContext) -> None:
-        settings = context.environment.checkpoint
-        self._context = context
-        self._identity = identity(context, BatchSize(None, None), context.seed or 0, 1)
-        self._owner: Owner | None = None
-        self._enabled = bool(settings.directory)
-        self._objects: dict[str, Any] = {}
-        self._begun: int | None = None
-        self.restored_step = 0
-        """The step that was restored; 0 where nothing was."""
-        if not self._enabled:
-            return
-        if context.is_chief:
-            self._owner = Owner(open_folder(settings.directory), context.environment.uid, context.environment.attempt)
-        self._files = Checkpoints(settings.directory, settings.keep, self._owner)
-        if self._owner is not None:
-            self._files.claim()
-
-    @property
-    def saved_step(self) -> int | None:
-        """The newest step saved or restored by this process; a save that still goes on does not count."""
-        return self._files.saved_step if self._enabled else None
-
-    def restore(self, **objects: Any) -> int | None:
-        """Restore the newest checkpoint into trackables, on every process; its step, or None without one.
-
-        Raises:
-            PreflightFailed: the checkpoint is of another model or another kind of job.
-        """
-        self._objects = objects
-        if not self._enabled:
-            return None
-        before = job_file.read(self._files.place)
-        name = self._context.coordination.broadcast(self._files.latest())
-        if not name:
-            return None
-        if before is not None:
-            job_file.check(before, self._identity, self._files.place.name)
-        self._files.await_visible(name)
-        self._files.restore(name, objects)
-        self._begun = self._files.saved_step
-        if self._begun is not None:
-            self.restored_step = self._begun
-            self._context.reporter.checkpoint_restored(self._begun)
-        return self._begun
-
-    def save(self, step: int, **objects: Any) -> None:
-        """Begin to save trackables as the checkpoint of `step`; every process has to call it.
-
-        The values are those of now; what takes time goes on beside the program, and what goes wrong there is raised by
-        the next `save` or `report`, or at the end of the session.
-        """
-        self._objects, step = objects, _whole(step)
-        if not self._enabled:
-            return
-        reporter, started = self._context.reporter, time.monotonic()
-        reporter.phase("save")
-        self._begun = step
-        notes = {job_file.NAME: job_file.text(replace(self._identity, step=step))}
-        self._files.save(step, objects, notes, lambda: reporter.checkpoint_saved(step, time.monotonic() - started))
-        self._context.coordination.wait_for_chief(f"saving/{step}")
-        reporter.phase("train")
-
-    def save_again(self, step: int) -> bool:
-        """Begin to save what was last restored or saved, as of `step`; False where that is not possible."""
-        if not self._enabled or not self._objects:
-            return False
-        if self._begun != step:
-            self.save(step, **self._objects)
-        return True
-
-    def wait(self) -> None:
-        """Return when the last save is complete; raises what went wrong in it."""
-        if self._enabled:
-            self._files.wait()
-
-    def look(self) -> None:
-        """Raise what went wrong in a save."""
-        if self._enabled:
-            self._files.look()
-
-    def finish(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Wait for the last save, and leave the note that the job is done."""
-        self.wait()
-        if self._enabled:
-            self._files.finish(Done(max(step, self._begun or 0), metrics))
 
 
 @contextmanager
@@ -216,15 +118,3 @@ def session() -> Iterator[Job]:
         yield job
         job.finish()
         context.coordination.barrier()
-
-
-def _whole(step: Any) -> int:
-    """A step as a Python number, whatever it was counted in: Python, NumPy, a tensor, a variable.
-
-    Raises:
-        UserError: it is no whole number.
-    """
-    try:
-        return operator.index(step.numpy() if hasattr(step, "numpy") else step)
-    except TypeError:
-        raise UserError(f"{step!r} is no step; give report and save the number of steps made so far") from None

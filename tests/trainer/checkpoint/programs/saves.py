@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.owner_file import Owner
+from dtj_trainer.checkpoint.checkpointer import Checkpointer
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import TrainerError
 from dtj_trainer.storage.open import open_folder
 
@@ -36,18 +36,18 @@ class Life:
 def save(step: int) -> None:
     writer.save(step, objects, {"job.json": json.dumps({"step": step})}, lambda: None)
     value.assign(-2)  # what is trained on while the save goes on is not in it
-    writer.wait()
+    writer.wait_until_finished()
 
 
-def owner(attempt: int) -> Owner:
-    return Owner(open_folder(str(directory)), "u", attempt)
+def owner(attempt: int) -> OwnerFile:
+    return OwnerFile(open_folder(str(directory)), "u", attempt)
 
 
 directory = Path(sys.argv[1])
 value = tf.Variable(0, dtype=tf.int64)
 large = tf.Variable(tf.zeros([int(sys.argv[2])]))
 objects = {"value": value, "large": large}
-writer = Checkpoints(str(directory), 2, owner(1))
+writer = Checkpointer(str(directory), 2, owner(1))
 found: dict[str, object] = {}
 try:
     writer.claim()
@@ -68,7 +68,7 @@ else:
         except Dead:
             died = True
         life.left = sys.maxsize
-        reader = Checkpoints(str(directory), 2, None)
+        reader = Checkpointer(str(directory), 2, None)
         name = reader.latest()
         value.assign(-1)
         reader.restore(name, objects)
@@ -78,7 +78,7 @@ else:
         survived.append(int(value.numpy()))
         step = int(value.numpy())
         if died:
-            writer = Checkpoints(str(directory), 2, owner(len(survived) + 1))
+            writer = Checkpointer(str(directory), 2, owner(len(survived) + 1))
             writer.claim()
     found["operations"] = len(survived) - 1
     found["left"] = sorted(path.name for path in directory.iterdir())

@@ -13,8 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 import dtj
-from dtj_trainer.checkpoint.checkpointer import Checkpoints
-from dtj_trainer.checkpoint.owner_file import Owner
+from dtj_trainer.checkpoint.checkpointer import Checkpointer
+from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.data.adapters.adapter import get_validation_adapter
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.storage.open import open_folder as local
@@ -59,11 +59,11 @@ tf.distribute.experimental_set_strategy(session.strategy)
 weights = folder / "hot.weights.h5"
 model.save_weights(weights)
 saved = tf.train.Checkpoint(model=model).save(str(folder / "hot" / "ckpt"))
-jobs = Checkpoints(str(folder / "job"), 2, Owner(local(str(folder / "job")), "u", 1))
+jobs = Checkpointer(str(folder / "job"), 2, OwnerFile(local(str(folder / "job")), "u", 1))
 jobs.claim()
 for step in (20, 40):
     jobs.save(step, {"model": model, "optimizer": model.optimizer}, {}, lambda: None)
-jobs.wait()
+jobs.wait_until_finished()
 before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics["loss"]
 hot = {"file": weights, "directory": folder / "hot", "prefix": saved, "job": folder / "job"}
 for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
