@@ -53,7 +53,7 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, 
     carried_back(model, tmp_path)
     assert tf.saved_model.load(str(tmp_path)).serve(tf.zeros([2, 8])).shape == (2, 1)
     again = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "2"})
-    assert again.last_word == "dtj: finished at step 40 already"
+    assert again.exit_line == "dtj: finished at step 40 already"
 
 
 def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(objects, monkeypatch):

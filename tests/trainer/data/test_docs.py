@@ -21,6 +21,6 @@ def test_the_program_of_the_data_page_runs(tmp_path):
     parquet.write_table(pa.table(columns), tmp_path / "clicks" / "a.parquet")
     program = tmp_path / "program.py"
     program.write_text(found[1])
-    ended = launch.finish(launch.nursery().bear(program, [], {"DTJ_THREADS": "1"}, directory=tmp_path))
+    ended = launch.finish(launch.fork_server().spawn(program, [], {"DTJ_THREADS": "1"}, directory=tmp_path))
     assert ended.code == 0, ended.output[-3000:]
     assert ended.output.splitlines()[-1] == "20"

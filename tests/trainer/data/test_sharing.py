@@ -101,7 +101,7 @@ def test_workers_that_do_not_see_the_same_examples_say_so(folders, tmp_path):
     ended = launch.run_workers(2, PROGRAM, "parquet", str(tmp_path / "seen-by-{index}"), str(tmp_path))
     assert [each.code for each in ended] == [75, 75], ended[1].output
     said = "the chief sees 96 examples in the data and this process 156 examples; give every replica the same files"
-    assert said in ended[1].last_word
+    assert said in ended[1].exit_line
 
 
 def test_a_plain_dataset_shuffled_without_a_seed_is_refused_when_several_processes_read_it():
@@ -111,6 +111,6 @@ def test_a_plain_dataset_shuffled_without_a_seed_is_refused_when_several_process
     for each in refused:
         assert each.code == 1, each.output
         assert (
-            "the dataset is shuffled without a seed, so each of 2 processes would read another order" in each.last_word
+            "the dataset is shuffled without a seed, so each of 2 processes would read another order" in each.exit_line
         )
     assert [each.said["sum"] for each in launch.run_workers(2, program, "7")] == [276, 276]

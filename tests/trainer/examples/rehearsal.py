@@ -17,7 +17,7 @@ from dtj_operator.builders.pod import build_pod
 from dtj_trainer.supervisor.settings import Settings, parse, variable
 from tests.support.ports import free_ports
 from tests.trainer.training import launch
-from tests.trainer.training.launch import Born, Ended
+from tests.trainer.training.launch import Ended, ForkedProgram
 
 EXAMPLES = launch.ROOT / "examples"
 
@@ -62,7 +62,7 @@ def checkpoints(slot: Slot, state: Path) -> dict[str, str]:
     return {"DTJ_CHECKPOINT": json.dumps({**json.loads(slot.environment["DTJ_CHECKPOINT"]), "directory": str(state)})}
 
 
-def start(slot: Slot, state: Path, *arguments: str) -> Born:
+def start(slot: Slot, state: Path, *arguments: str) -> ForkedProgram:
     """The pod's program without `dtj-run`, whose flags become variables; `arguments` come last."""
     invocation = parse(slot.arguments, {})
     assert invocation.program is not None

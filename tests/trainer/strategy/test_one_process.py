@@ -80,7 +80,7 @@ def test_a_step_of_ones_own_is_validated_stopped_and_the_same_on_three_devices()
 def test_what_cannot_be_is_refused_in_one_sentence(environment, sentence):
     ended = run(**environment)
     assert ended.code == 1
-    assert ended.last_word.startswith(f"dtj: {sentence}")
+    assert ended.exit_line.startswith(f"dtj: {sentence}")
     assert "Traceback" not in ended.output
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.ports import free_port, free_ports
 from tests.trainer.supervisor.conftest import Launcher, Pod, launch, until
 from tests.trainer.training import launch as launching
-from tests.trainer.training.launch import Born
+from tests.trainer.training.launch import ForkedProgram
 
 pytestmark = pytest.mark.trainer
 __all__ = ["launch"]
@@ -86,7 +86,9 @@ Task = tuple[str, int]
 
 
 @contextmanager
-def plain_processes(size: dict[str, int], program: str, environment: dict[str, str]) -> Iterator[dict[Task, Born]]:
+def plain_processes(
+    size: dict[str, int], program: str, environment: dict[str, str]
+) -> Iterator[dict[Task, ForkedProgram]]:
     """A cluster without `dtj-run`; those that serve are ended at the end."""
     ports = iter(free_ports(sum(size.values())))
     cluster = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in size.items()}
@@ -164,7 +166,7 @@ def test_a_large_table_is_in_the_memory_of_the_ps_and_of_nobody_else(tmp_path):
     table = told["megabytes"]
     others = max(told["peak"], *(megabytes for (role, _), megabytes in peak.items() if role == "worker"))
     assert told["shards"] == 2
-    assert others - launching.nursery().megabytes() < table / 2
+    assert others - launching.fork_server().megabytes() < table / 2
     assert all(megabytes - others > table / 2 for (role, _), megabytes in peak.items() if role == "ps")
 
 
@@ -176,7 +178,7 @@ def test_a_frozen_worker_is_named_by_the_chief_after_its_stall_time():
         os.kill(born["worker", 1].pid, signal.SIGSTOP)
         ended = launching.finish(chief)
     assert ended.code == 75
-    assert re.match(r"dtj: no step came back for \d s and worker 1 \(127.0.0.1:\d+\) does not answer", ended.last_word)
+    assert re.match(r"dtj: no step came back for \d s and worker 1 \(127.0.0.1:\d+\) does not answer", ended.exit_line)
 
 
 def test_a_server_that_does_not_come_is_named():
@@ -189,7 +191,7 @@ def test_a_server_that_does_not_come_is_named():
     }
     ended = launching.run("servers.py", environment=environment, folder=PROGRAMS)
     assert ended.code == 75
-    assert ended.last_word.startswith(f"dtj: worker 0 (127.0.0.1:{ports[1]}) does not answer after 0.5 s; ")
+    assert ended.exit_line.startswith(f"dtj: worker 0 (127.0.0.1:{ports[1]}) does not answer after 0.5 s; ")
 
 
 def test_its_checkpoints_are_evaluated_beside_it_and_its_export_serves_anywhere(tmp_path):

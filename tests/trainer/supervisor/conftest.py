@@ -20,12 +20,12 @@ import pytest
 
 from tests.support import source_roots
 from tests.support.ports import free_port
-from tests.trainer.training.launch import Born, nursery
+from tests.trainer.training.launch import ForkedProgram, fork_server
 
 PROGRAMS = Path(__file__).parent / "programs"
 PATIENCE = 90.0
 
-Process = subprocess.Popen[bytes] | Born
+Process = subprocess.Popen[bytes] | ForkedProgram
 Start = Callable[[Sequence[str], dict[str, str], Path], Process]
 """Arguments of `dtj-run`, environment, and the file for all that is printed → the process."""
 
@@ -43,7 +43,7 @@ def anew(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Pr
 
 def warm(arguments: Sequence[str], environment: dict[str, str], log: Path) -> Process:
     program = Path(__file__).with_name("warm.py")
-    return nursery().bear(program, arguments, environment, directory=PROGRAMS, output=log)
+    return fork_server().spawn(program, arguments, environment, directory=PROGRAMS, output=log)
 
 
 @dataclass
@@ -68,8 +68,8 @@ class Pod:
     def last_line(self) -> str:
         return [line[5:] for line in self.log.splitlines() if line.startswith("dtj: ")][-1]
 
-    def child(self) -> int:
-        """Pid of the newest child, by its own word."""
+    def training_process(self) -> int:
+        """Pid of the newest training process, as its program prints it."""
         return int([line for line in self.said if line.startswith("begin ")][-1].split()[1])
 
     def children(self) -> list[int]:
@@ -147,13 +147,13 @@ class Launcher:
         self, *arguments: str, workers: int = 2, environments: dict[int, dict[str, str]] | None = None
     ) -> list[Pod]:
         """All workers of one MultiWorkerMirrored job."""
-        places = self.places(workers)
+        tasks = self.tasks(workers)
         return [
             self.start(*arguments, http=http, environment={**environment, **(environments or {}).get(index, {})})
-            for index, (http, environment) in enumerate(places)
+            for index, (http, environment) in enumerate(tasks)
         ]
 
-    def places(self, workers: int = 2) -> list[tuple[int, dict[str, str]]]:
+    def tasks(self, workers: int = 2) -> list[tuple[int, dict[str, str]]]:
         """HTTP port and environment of each worker."""
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(workers)]
         ports = {address: free_port() for address in addresses}

@@ -32,7 +32,7 @@ def trains(pods: list[Pod], times: int) -> None:
 def test_a_killed_worker_is_restarted_in_place_and_all_train_again(launch: Launcher, victim: int):
     pods = launch.cluster("tutorial.py", "100000")
     trains(pods, 1)
-    os.kill(pods[victim].child(), signal.SIGKILL)
+    os.kill(pods[victim].training_process(), signal.SIGKILL)
     trains(pods, 2)
     assert [pod.status()["restarts"] for pod in pods] == [1, 1]
     assert 'dtj_restarts_total{cause="killed"} 1' in pods[victim].get("/metrics")[1]
@@ -43,7 +43,7 @@ def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(lau
     importing = {"PYTHONPATH": f"{source_roots.TRAINER}{os.pathsep}{keras_2}"}
     pods = launch_anew.cluster("keras_2.py", "20", environments=dict.fromkeys(range(2), importing))
     trains(pods, 1)
-    os.kill(pods[1].child(), signal.SIGKILL)
+    os.kill(pods[1].training_process(), signal.SIGKILL)
     trains(pods, 2)
     for pod in pods:
         (resident,) = (line for line in pod.get("/metrics")[1].splitlines() if line.startswith("process_resident_"))
@@ -57,21 +57,21 @@ def test_fit_of_keras_2_is_restarted_in_place_measured_and_trains_to_its_end(lau
 def test_a_frozen_worker_is_noticed_by_its_peers_and_replaced_by_its_own_supervisor(launch: Launcher):
     pods = launch.cluster("tutorial.py", "100000")
     trains(pods, 1)
-    os.kill(pods[1].child(), signal.SIGSTOP)
+    os.kill(pods[1].training_process(), signal.SIGSTOP)
     trains(pods, 2)
 
 
 def test_a_pod_whose_name_leads_nowhere_yet_is_met_where_it_calls_from_and_so_is_its_successor(launch: Launcher):
-    places = launch.places()
-    _, survivor = places[0]
+    tasks = launch.tasks()
+    _, survivor = tasks[0]
     address = json.loads(survivor["TF_CONFIG"])["cluster"]["worker"][1]
     for name in ("TF_CONFIG", "DTJ_PEER_PORTS"):
         survivor[name] = survivor[name].replace(address, f"{NO_NAME}:{address.rpartition(':')[2]}")
-    pods = [launch.start("tutorial.py", "100000", http=http, environment=env) for http, env in places]
+    pods = [launch.start("tutorial.py", "100000", http=http, environment=env) for http, env in tasks]
     trains(pods, 1)
     pods[1].process.send_signal(signal.SIGTERM)
     assert pods[1].wait() == 143
-    http, environment = places[1]
+    http, environment = tasks[1]
     pods[1] = launch.start("tutorial.py", "100000", http=http, environment={**environment, "DTJ_ATTEMPT": "1"})
     until(lambda: firsts(pods) == [2, 1], "the new pod did not train with the old one")
 
@@ -86,7 +86,7 @@ def test_a_finished_job_ends_with_0_everywhere(launch: Launcher):
 def test_a_pod_of_a_finished_job_that_starts_alone_ends_with_0_and_waits_for_nobody(launch: Launcher, tmp_path: Path):
     done = {"uid": "uid-1", "step": 7, "metrics": {"loss": 0.5}}
     (tmp_path / "done.json").write_text(json.dumps(done))
-    http, environment = launch.places()[1]
+    http, environment = launch.tasks()[1]
     saving = {"DTJ_CHECKPOINT": json.dumps({"directory": str(tmp_path)})}
     pod = launch.start("--start-seconds", "300", "fitting.py", http=http, environment={**environment, **saving})
     assert pod.wait() == 0, pod.log
@@ -177,7 +177,7 @@ def test_another_tensorflow_on_a_peer_ends_all(launch_anew: Launcher, tmp_path: 
 
 
 def test_sigterm_while_waiting_for_peers_is_preempted_at_once(launch: Launcher):
-    http, environment = launch.places()[0]
+    http, environment = launch.tasks()[0]
     pod = launch.start("tutorial.py", "1", http=http, environment=environment)
     until(lambda: (pod.folder / "log").exists() and answers(pod), "no answer on HTTP")
     asked = time.monotonic()

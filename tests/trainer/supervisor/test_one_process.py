@@ -264,10 +264,10 @@ def test_while_a_program_saves_to_leave_nothing_else_is_kept(launch: Launcher):
     (zygote,) = pod.children()
     pod.process.terminate()
     until(lambda: pod.said[-1] == "saving", "it does not save")
-    until(lambda: pod.children() == [pod.child()], "the zygote is there still")
+    until(lambda: pod.children() == [pod.training_process()], "the zygote is there still")
     assert pod.wait() == 42
     assert pod.termination()["step"] == pod.termination()["checkpointStep"]
-    assert zygote != pod.child()
+    assert zygote != pod.training_process()
 
 
 def test_a_sigterm_while_the_supervisor_is_still_being_imported_is_heeded(launch: Launcher, tmp_path: Path):
@@ -309,7 +309,7 @@ def test_a_stall_is_restarted_in_place_and_then_given_up(launch: Launcher):
     assert (ending["class"], ending["restarts"]) == ("stalled", 1)
 
 
-def test_the_programs_last_word_is_the_termination_message(launch: Launcher):
+def test_the_programs_exit_message_is_the_termination_message(launch: Launcher):
     pod = launch.start("--preload", "off", "reporter.py", "5")
     assert pod.wait() == 0
     assert pod.termination() == {
@@ -328,12 +328,12 @@ def test_the_zygote_has_tensorflow_ready_and_its_death_does_not_end_training(lau
     pod = launch.start("reporter.py", "2000")
     until(lambda: pod.said, "the program did not begin")
     assert pod.said[0].split()[-1] == "True"
-    zygote = int(Path(f"/proc/{pod.child()}/stat").read_text().rsplit(")", 1)[1].split()[1])
+    zygote = int(Path(f"/proc/{pod.training_process()}/stat").read_text().rsplit(")", 1)[1].split()[1])
     assert zygote != pod.process.pid
     os.kill(zygote, signal.SIGKILL)
     step = pod.status()["step"]
     until(lambda: pod.status()["step"] != step, "training stopped with the zygote")
-    os.kill(pod.child(), signal.SIGKILL)
+    os.kill(pod.training_process(), signal.SIGKILL)
     until(lambda: len(pod.said) == 2, "not started again after the zygote's death")
     assert pod.status()["restarts"] == 1
 
@@ -342,7 +342,7 @@ def test_what_trains_ends_with_its_supervisor_also_without_a_zygote(launch: Laun
     pod = launch.start("--preload", "off", "reporter.py", "2000")
     until(lambda: pod.said, "the program did not begin")
     pod.process.kill()
-    until(lambda: is_dead(pod.child()), "it trains on", seconds=10)
+    until(lambda: is_dead(pod.training_process()), "it trains on", seconds=10)
 
 
 def test_a_zygote_that_dies_when_it_is_to_fork_does_not_leave_the_pod_waiting(launch: Launcher, tmp_path: Path):

@@ -100,15 +100,15 @@ def test_standbys_of_a_pod_that_left_are_given_up_and_its_successor_is_met_with_
 ):
     checkpoint = checkpoints(tmp_path / "checkpoints")
     program = ("fitting.py", f"{STEPS}", str(slow))
-    places = launch.places()
+    tasks = launch.tasks()
     first, second = (
-        launch.start(*program, http=http, environment=environment | checkpoint) for http, environment in places
+        launch.start(*program, http=http, environment=environment | checkpoint) for http, environment in tasks
     )
     stand_by([first, second])
     second.process.terminate()
     assert second.wait() == 42
     slow.unlink()
-    http, environment = places[1]
+    http, environment = tasks[1]
     successor = launch.start(*program, http=http, environment=environment | checkpoint | {"DTJ_ATTEMPT": "1"})
     assert [pod.wait() for pod in (first, successor)] == [0, 0]
     assert first.termination()["restarts"] == 1

@@ -138,7 +138,7 @@ def test_a_save_that_has_begun_outlives_the_loss_of_a_peer(launch: Launcher, tmp
     del environment["DTJ_UID"]
     chief, other = launch.cluster("training.py", "45", environments={0: environment, 1: environment})
     until(lambda: "flushing" in chief.said, "no save")
-    os.kill(other.child(), signal.SIGKILL)
+    os.kill(other.training_process(), signal.SIGKILL)
     assert chief.wait() == 0, chief.log
     assert "resumed 20" in chief.said
 

@@ -39,7 +39,7 @@ class Ended:
         return told
 
     @property
-    def last_word(self) -> str:
+    def exit_line(self) -> str:
         """The last line for people."""
         lines = [line for line in self.output.splitlines() if line.startswith("dtj: ")]
         assert lines, self.output[-4000:]
@@ -57,13 +57,13 @@ def checkpoint(directory: Path, **settings: Any) -> dict[str, str]:
     return {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySeconds": 0, **settings})}
 
 
-class Nursery:
+class ForkServer:
     """The process that has imported TensorFlow; made once, ends with the tests."""
 
     def __init__(self) -> None:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("DTJ_", "TF_"))}
         self._folder = tempfile.TemporaryDirectory(prefix="dtj-tests-")
-        self._born = itertools.count()
+        self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, str(Path(__file__).parent / "forks.py")],
             env={
@@ -78,7 +78,7 @@ class Nursery:
         )
         atexit.register(self.close)
 
-    def bear(
+    def spawn(
         self,
         program: Path,
         arguments: Sequence[str],
@@ -86,11 +86,11 @@ class Nursery:
         *,
         directory: Path | None = None,
         output: Path | None = None,
-    ) -> "Born":
+    ) -> "ForkedProgram":
         """Start `program` in `directory` (here unless said); what it prints goes into `output` (a file of ours)."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        output = output or Path(self._folder.name) / f"{next(self._born)}"
+        output = output or Path(self._folder.name) / f"{next(self._numbers)}"
         output.touch()
         order = {
             "program": str(program),
@@ -101,7 +101,7 @@ class Nursery:
         }
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
-        return Born(int(self._process.stdout.readline()), output)
+        return ForkedProgram(int(self._process.stdout.readline()), output)
 
     def megabytes(self) -> float:
         """What a process has in memory that has imported TensorFlow and done nothing."""
@@ -117,7 +117,7 @@ class Nursery:
 
 
 @dataclass(frozen=True)
-class Born:
+class ForkedProgram:
     """A program that runs, or has ended; its methods are those of `subprocess.Popen`."""
 
     pid: int
@@ -153,21 +153,23 @@ class Born:
 
 
 @cache
-def nursery() -> Nursery:
-    return Nursery()
+def fork_server() -> ForkServer:
+    return ForkServer()
 
 
-def start(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Born:
-    return nursery().bear(folder / program, arguments, {"DTJ_THREADS": "1", **(environment or {})})
+def start(
+    program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS
+) -> ForkedProgram:
+    return fork_server().spawn(folder / program, arguments, {"DTJ_THREADS": "1", **(environment or {})})
 
 
-def finish(born: Born) -> Ended:
+def finish(program: ForkedProgram) -> Ended:
     try:
-        code = born.wait(SECONDS)
+        code = program.wait(SECONDS)
     except subprocess.TimeoutExpired:
-        born.kill()
-        code = born.wait(SECONDS)
-    return Ended(code, born.said)
+        program.kill()
+        code = program.wait(SECONDS)
+    return Ended(code, program.said)
 
 
 def run(program: str, *arguments: str, environment: Mapping[str, str] | None = None, folder: Path = PROGRAMS) -> Ended:
@@ -180,7 +182,7 @@ def start_workers(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     leader: Callable[[str], str] = lambda address: address,
-) -> list[Born]:
+) -> list[ForkedProgram]:
     """`leader`: where the others find worker 0, of where it listens."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
     from_others = [leader(addresses[0]), *addresses[1:]]

@@ -23,7 +23,7 @@ def test_killed_twenty_times_at_random_steps_it_ends_with_the_same_bits(tmp_path
     assert note["step"] == STEPS
     again = launch.run("resume.py", environment={**environment, **launch.checkpoint(tmp_path)})
     assert again.code == 0
-    assert again.last_word == f"dtj: finished at step {STEPS} already"
+    assert again.exit_line == f"dtj: finished at step {STEPS} already"
     (tmp_path / "done.json").unlink()  # as if it had been killed before it was there
     again = launch.run("resume.py", environment={**environment, **launch.checkpoint(tmp_path)})
     assert again.said["resumed_from"] == STEPS
@@ -52,7 +52,7 @@ def test_one_worker_asked_to_leave_makes_both_save_the_same_step_and_end_with_42
         processes.append(launch.start("resume.py", environment={**environment, **leaves, "TF_CONFIG": config}))
     ended = [launch.finish(process) for process in processes]
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
-    assert {each.last_word for each in ended} == {"dtj: asked to leave; saved step 6"}
+    assert {each.exit_line for each in ended} == {"dtj: asked to leave; saved step 6"}
     assert (tmp_path / "ckpt-6.index").exists()
 
 
@@ -69,7 +69,7 @@ def test_asked_to_leave_while_it_validates_a_job_leaves_at_once_and_later_ends_t
     asked = {**settings, "TEST_ASKED_IN": str(epoch)}
     ended = launch.run_workers(count, "validating.py", environment={**environment, **asked})
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
-    assert {each.last_word for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}
+    assert {each.exit_line for each in ended} == {f"dtj: asked to leave; saved step {10 * (epoch + 1)}"}
     assert {each.output.count("validated, loss ") for each in ended} == {epoch + 1}
     resumed = launch.run_workers(count, "validating.py", environment=environment)
     for before, after in zip(ended, resumed, strict=True):
@@ -85,7 +85,7 @@ def test_what_callbacks_did_to_rate_and_weights_is_neither_lost_nor_done_again(t
     for asked_at, saved in ((10, 10), (5, 15), (20, 35)):  # between epochs, in the midst of one, in the last
         asked = {**environment, "TEST_ASKED_AT": str(asked_at)}
         ended = launch.run("changing.py", str(tmp_path / "backup"), environment=asked)
-        assert (ended.code, ended.last_word) == (42, f"dtj: asked to leave; saved step {saved}"), ended.output
+        assert (ended.code, ended.exit_line) == (42, f"dtj: asked to leave; saved step {saved}"), ended.output
         assert "BackupAndRestore is left out" in ended.output
     assert launch.run("changing.py", str(tmp_path / "backup"), environment=environment).said == undisturbed.said
 
@@ -96,7 +96,7 @@ def test_a_step_of_ones_own_goes_on_with_the_same_bits_and_with_every_object_of_
     assert undisturbed["counted"] == 20
     environment = launch.checkpoint(tmp_path / "state")
     ended = launch.run("own_state.py", environment={**environment, "TEST_ASKED_AT": "13"})
-    assert (ended.code, ended.last_word) == (42, "dtj: asked to leave; saved step 13"), ended.output
+    assert (ended.code, ended.exit_line) == (42, "dtj: asked to leave; saved step 13"), ended.output
     assert launch.run("own_state.py", environment=environment).said == undisturbed
 
 
@@ -133,7 +133,7 @@ def test_a_second_training_is_refused_where_it_would_begin_at_the_end_of_the_fir
     assert launch.run("again.py").said == {"steps": [2, 3]}
     ended = launch.run("again.py", environment=launch.checkpoint(tmp_path))
     assert ended.code == 1
-    assert ended.last_word.startswith("dtj: dtj.fit was called again after a training to its end, ")
+    assert ended.exit_line.startswith("dtj: dtj.fit was called again after a training to its end, ")
 
 
 def test_a_batch_that_does_not_divide_is_refused():
@@ -147,4 +147,4 @@ def test_an_older_attempt_writes_no_more(tmp_path):
     (tmp_path / "owner.json").write_text(json.dumps({"uid": "u", "attempt": 2}))
     ended = launch.run("resume.py", environment={**environment, "DTJ_UID": "u", "DTJ_ATTEMPT": "1"})
     assert ended.code == 75
-    assert ended.last_word == f"dtj: attempt 2 of this job owns {tmp_path}; attempt 1 writes no more"
+    assert ended.exit_line == f"dtj: attempt 2 of this job owns {tmp_path}; attempt 1 writes no more"

@@ -27,8 +27,8 @@ def test_asked_to_save_or_to_leave_all_save_the_same_step_and_go_on_from_it(coun
     os.kill(processes[-1].pid, signal.SIGTERM)
     ended = [launch.finish(process) for process in processes]
     assert [each.code for each in ended] == [42] * count, ended[0].output + ended[-1].output
-    (last_word,) = {each.last_word for each in ended}
-    saved = re.fullmatch(r"dtj: asked to leave; saved step (\d+)", last_word)
+    (exit_line,) = {each.exit_line for each in ended}
+    saved = re.fullmatch(r"dtj: asked to leave; saved step (\d+)", exit_line)
     assert saved is not None
     note = json.loads((tmp_path / "job.json").read_text())
     assert (note["step"], note["workers"]) == (int(saved[1]), count)
@@ -50,7 +50,7 @@ def test_all_leave_at_a_later_step_where_one_was_past_the_first_before_it_could_
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", "TEST_STALLS_AT": "3"}
     ended = launch.run_workers(2, "session.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
-    assert len({each.last_word for each in ended}) == 1
+    assert len({each.exit_line for each in ended}) == 1
 
 
 @pytest.mark.parametrize("settings", [{"TEST_ASKED_TO_LEAVE_AT": "1"}, {"TEST_REPORTS_EVERY": "7", "TEST_AGAIN": ""}])
@@ -60,7 +60,7 @@ def test_all_leave_where_one_is_asked_before_its_first_step_or_few_steps_are_rep
     environment = {**launch.checkpoint(tmp_path), "TEST_ASKED_TO_LEAVE_AT": "2", **settings}
     ended = launch.run_workers(2, "session.py", environment=environment)
     assert [each.code for each in ended] == [42, 42], ended[0].output + ended[1].output
-    assert len({each.last_word for each in ended}) == 1
+    assert len({each.exit_line for each in ended}) == 1
 
 
 def test_all_leave_where_an_answer_of_the_leader_takes_its_time_on_the_way(tmp_path):
@@ -106,4 +106,4 @@ def slow_way(seconds: float) -> Iterator[Callable[[str], str]]:
 def test_a_loss_that_is_not_finite_ends_the_program_as_it_ends_the_loop():
     ended = launch.run("session.py", environment={"TEST_NAN_AT": "2"})
     assert ended.code == 1
-    assert ended.last_word.startswith("dtj: the loss is NaN at step 2; lower the learning rate")
+    assert ended.exit_line.startswith("dtj: the loss is NaN at step 2; lower the learning rate")

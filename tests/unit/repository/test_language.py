@@ -24,13 +24,7 @@ PENDING: dict[str, set[str]] = {
     },
     "tests": {
         "Life",
-        "Nursery",
         "Recorder",
-        "bear",
-        "child",
-        "last_word",
-        "nursery",
-        "places",
     },
     "trainer-image": {},
 }
