@@ -1,6 +1,8 @@
 """What kopf does for the operator: it watches the jobs, logs in, and starts and stops the manager.
 
-kopf runs in the loop of the process and takes its SIGTERM. Only `on.event` is used, so kopf writes nothing.
+kopf runs in the loop of the process and takes its SIGTERM. Of its handlers of objects only `on.event` is used, so it
+writes nothing. Its probe would not answer before the start has ended: /healthz and /readyz are served by `http_server`.
+docs/decisions/036 gives the reasons.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ from dtj_operator.kube.resources import JOBS
 from dtj_operator.kube.transport import open_session
 
 if TYPE_CHECKING:
+    import aiohttp
+
     from dtj_operator.app.manager import Manager
 
 ERROR_PAUSES = (0.5, 1, 2, 3, 5, 8, 13, 21, 21, 21, 21)
@@ -31,17 +35,18 @@ async def run(manager: Manager) -> None:
     namespaces = list(manager.settings.namespaces)
     loop = asyncio.get_running_loop()
     last_login = float("-inf")
+    session: aiohttp.ClientSession | None = None
 
     @kopf.on.startup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
     async def start(**_: Any) -> None:
         await asyncio.sleep(0)  # else Python warns of the tasks of kopf that a failing start kept from beginning
         await manager.start()
-        # kopf reads the list when startup has ended: one that it may not watch would end it.
+        # kopf reads this list when startup has ended; a namespace without rights would end it.
         namespaces[:] = [namespace for namespace in manager.namespaces if namespace]
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:
-        nonlocal last_login
+        nonlocal last_login, session
         await asyncio.sleep(last_login + LOGIN_SECONDS - loop.time())
         last_login = loop.time()
         rest_config.token.forget()
@@ -57,7 +62,7 @@ async def run(manager: Manager) -> None:
 
     @kopf.on.cleanup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)
     async def stop(**_: Any) -> None:
-        # kopf cancels whatever runs after its cleanup, also what is not its own.
+        # Whatever still runs after this, kopf waits for, and then cancels.
         await manager.stop()
 
     try:
@@ -73,12 +78,17 @@ async def run(manager: Manager) -> None:
         if manager.failure is None:
             msg = f"the watch of jobs has ended: {error}"
             raise RestartNeeded(msg) from error
+    finally:
+        # kopf has done both, unless it was cancelled itself.
+        await manager.stop()
+        if session is not None:
+            await session.close()
     if manager.failure is not None:
         raise manager.failure
 
 
 def watch_only() -> kopf.OperatorSettings:
-    """Return settings for nothing but watching. docs/decisions/036 says why."""
+    """Return settings for nothing but watching."""
     settings = kopf.OperatorSettings()
     settings.scanning.disabled = True
     settings.peering.standalone = True

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
     from dtj_operator.app.preflight import Rights
     from dtj_operator.app.settings import Settings
-    from dtj_operator.cache.job_cache import CachedJob
     from dtj_operator.kube.rest_config import RestConfig
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,7 @@ logger = logging.getLogger(__name__)
 EVENT_SECONDS = 1.0
 """How long events may take to be posted at the end."""
 FINISH_SECONDS = 8.0
-"""How long passes under way may take to finish at the end."""
+"""How long reconciliations in progress may take to finish at the end."""
 
 
 def utc_now() -> datetime:
@@ -115,12 +114,13 @@ class Manager:
             raise
 
     async def stop(self) -> None:
-        """Finish what has begun, post its events, release the lease, stop watching."""
+        """Finish what has begun, post its events, release the lease, stop watching. May be called again."""
         self.ending.set()
         self.queue.shut_down()
         await self._runnables.stop("controller", FINISH_SECONDS)
         if self._working and self._recorder is not None:
             await self._recorder.flush(EVENT_SECONDS)
+        self._working = False
         await self._runnables.stop("elector", FINISH_SECONDS)
         if self._elector is not None:
             await self._elector.release()
@@ -232,7 +232,7 @@ class Manager:
             await self._elector.leading.wait()
         self._working = True
         # Jobs that nobody has looked at yet come first: those that run can wait a second.
-        for cached in sorted((cached for _, cached in self.cache.jobs.items()), key=_has_been_seen):
+        for cached in sorted((cached for _, cached in self.cache.jobs.items()), key=lambda cached: bool(cached.phase)):
             self.queue.add(NamespacedName(cached.namespace, cached.name))
         if self._recorder is not None:
             self._runnables.start(self._recorder.run(), "recorder")
@@ -297,7 +297,3 @@ class Manager:
 
     def _ready(self) -> str:
         return "" if self.ready.is_set() else "not everything that exists is known yet"
-
-
-def _has_been_seen(cached: CachedJob) -> bool:
-    return bool(cached.phase)

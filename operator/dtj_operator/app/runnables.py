@@ -29,24 +29,25 @@ class Runnables:
         """Run `work` until it is stopped."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
-        task.add_done_callback(self._check)
+        task.add_done_callback(self._report)
 
     async def stop(self, name: str, seconds: float) -> None:
-        """Cancel all tasks of this name, and give them so long to finish what they have begun."""
+        """Cancel the tasks of this name, and give them so long to finish what they have begun."""
         tasks = [task for task in self._tasks if task.get_name() == name]
-        for task in tasks:
-            task.cancel()
+        self._cancel(tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
 
     async def stop_all(self) -> None:
         """Cancel every task, and wait until all have ended."""
-        for task in self._tasks:
-            task.cancel()
+        self._cancel(self._tasks)
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _check(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return
-        error = task.exception()
+    def _cancel(self, tasks: list[asyncio.Task[None]]) -> None:
+        for task in tasks:
+            task.remove_done_callback(self._report)
+            task.cancel()
+
+    def _report(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
         self._on_failure(error if isinstance(error, Exception) else RuntimeError(f"{task.get_name()} ended by itself"))
