@@ -1,4 +1,4 @@
-"""The page of /metrics of a supervisor that knows nothing yet."""
+"""The status of a supervisor that knows nothing yet, and its page of /metrics."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dtj_trainer.supervisor.http.status import SupervisorStatus
 from dtj_trainer.supervisor.membership import Member
 
 
-def page_of(metrics: Metrics) -> str:
-    status = SupervisorStatus(
+def a_status() -> SupervisorStatus:
+    return SupervisorStatus(
         published_at=0.0,
         phase="waiting",
         progress={},
@@ -25,4 +25,7 @@ def page_of(metrics: Metrics) -> str:
         standby_ready=False,
         training_pid=os.getpid(),
     )
-    return page(metrics, status).decode()
+
+
+def page_of(metrics: Metrics) -> str:
+    return page(metrics, a_status()).decode()

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field, fields
+from typing import Final, get_args
 
 NAME: Final = "type"
 """The key that holds the name of a message's class."""
@@ -209,43 +209,37 @@ Command = Start | Preempt | SaveNow | Profile | Leave
 """What a training process is told."""
 Message = Report | Command | Fork | Retire | ZygoteReady | Started | Exited
 
-_CLASSES: Final[Mapping[str, type]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Hello, PhaseChanged, StepsDone, CheckpointStarted, CheckpointSaved, CheckpointRestored, Serving),
-        *(ReadyForTakeover, ProcessExit, StartOrder, Start, Preempt, SaveNow, Profile, Leave),
-        *(Fork, Retire, ZygoteReady, Started, Exited),
-    )
-}
+_CLASSES: Final[Mapping[str, type[Message]]] = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:
     """Return the packet of a message; numbers that JSON does not know (NaN, infinity) become null."""
-    return json.dumps(_plain(message), separators=(",", ":")).encode()
+    return json.dumps({NAME: type(message).__name__, **_fields(message)}, separators=(",", ":")).encode()
 
 
 def decode(packet: bytes) -> Message | None:
     """Return the message of a packet; None if it holds none that is known here."""
     try:
-        message = json.loads(packet, object_hook=_restore)
-    except (ValueError, TypeError):
+        body = json.loads(packet)
+        kind = _CLASSES[body.pop(NAME)]
+        if kind is Fork:
+            order = body["order"]
+            body["order"] = StartOrder(**{**order, "arguments": tuple(order["arguments"])})
+        return kind(**body)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return message if type(message) in _CLASSES.values() else None
 
 
-def _restore(body: dict[str, Any]) -> object:
-    kind = _CLASSES.get(body.pop(NAME)) if isinstance(body.get(NAME), str) else None
-    if kind is None:
-        return body
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in body.items()})
+def _fields(message: Message | StartOrder) -> dict[str, object]:
+    return {one.name: _plain(getattr(message, one.name)) for one in fields(message)}
 
 
 def _plain(value: object) -> object:
     """Return what JSON knows; a NumPy or TensorFlow scalar becomes a Python number."""
     if value is None or isinstance(value, str | int):
         return value
-    if is_dataclass(value):
-        return {NAME: type(value).__name__, **{one.name: _plain(getattr(value, one.name)) for one in fields(value)}}
+    if isinstance(value, StartOrder):
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

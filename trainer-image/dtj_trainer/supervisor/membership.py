@@ -15,7 +15,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 from dtj_trainer.cluster.tf_config import Task
 
@@ -133,24 +132,26 @@ class Membership:
 
     def process_lost(self) -> None:
         """Want the next cluster: my process is gone or about to go."""
-        self._change(generation=self.me.generation + 1, state=MemberState.LEAVING, member_set="", standby=False)
+        self._become(
+            replace(self.me, generation=self.me.generation + 1, state=MemberState.LEAVING, member_set="", standby=False)
+        )
 
     def set_state(self, state: MemberState) -> None:
         """Tell that I have come to this state."""
         member_set = self.current_member_set if state is MemberState.RUNNING else self.me.member_set
-        self._change(state=state, member_set=member_set)
+        self._become(replace(self.me, state=state, member_set=member_set))
 
     def set_ready(self, *, standby: bool) -> None:
         """Tell that I have a process that can be started: a new one, or the standby."""
-        self._change(state=MemberState.READY, standby=standby)
+        self._become(replace(self.me, state=MemberState.READY, standby=standby))
 
     def dismiss_standby(self) -> None:
         """Come back with a new process, in the same generation: my standby is of no use."""
-        self._change(state=MemberState.LEAVING, standby=False)
+        self._become(replace(self.me, state=MemberState.LEAVING, standby=False))
 
     def keep_no_standby(self) -> None:
         """Tell that I am about to go: no standby is to be made that mine would have to meet."""
-        self._change(standby_port=0)
+        self._become(replace(self.me, standby_port=0))
 
     @property
     def standby_abandoned(self) -> bool:
@@ -183,7 +184,7 @@ class Membership:
             wanted += 1
         if wanted == self.me.generation:
             return False
-        self._change(generation=wanted, member_set="")
+        self._become(replace(self.me, generation=wanted, member_set=""))
         return True
 
     @property
@@ -216,10 +217,9 @@ class Membership:
         """My peers, as far as they are known."""
         return {task: self.known[task] for task in self.peers if task in self.known}
 
-    def _change(self, **changes: Any) -> None:
-        changed = replace(self.me, **changes)
-        if changed != self.me:
-            self.me = replace(changed, sequence=self.me.sequence + 1)
+    def _become(self, me: Member) -> None:
+        if me != self.me:
+            self.me = replace(me, sequence=self.me.sequence + 1)
 
     def _highest_generation(self) -> int:
         return max((peer.generation for peer in self.known_peers.values()), default=0)
