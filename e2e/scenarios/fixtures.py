@@ -129,7 +129,7 @@ def wait_for_checkpoint(monitor: JobMonitor, seconds: float = 60) -> None:
 def wait_for_standbys(monitor: JobMonitor, workers: int, seconds: float = 60) -> float:
     """Wait until each worker has a standby that is ready to take over; returns the seconds it took."""
     return wait_until(
-        lambda: sum("\ndtj_standby_ready 1\n" in text for text in monitor.metrics()) == workers,
+        lambda: sum("\ndtj_standby_ready 1.0\n" in text for text in monitor.metrics()) == workers,
         seconds,
         f"a standby in each of {workers} workers",
     )
