@@ -32,7 +32,7 @@ def told() -> int:
 
 
 def test_a_listed_module_is_imported_from_what_was_read_before(site_packages):
-    with read_ahead.Ahead().fetched():
+    with read_ahead.ReadAhead().fetched():
         (site_packages / "ahead_of" / "told.py").write_text("WORD = 22\n")
         assert told() == 1
         assert Path(import_module("ahead_of.told").__file__ or "") == site_packages / "ahead_of" / "told.py"
@@ -42,7 +42,7 @@ def test_a_listed_module_is_imported_from_what_was_read_before(site_packages):
 
 def test_listed_names_are_imported_at_once_and_those_of_no_module_passed_over(site_packages):
     Path(read_ahead.LIST).write_text("ahead_of.gone\nahead_of.told\nahead_of_library.so\n")
-    with read_ahead.Ahead().fetched("ahead_of"):
+    with read_ahead.ReadAhead().fetched("ahead_of"):
         assert {"ahead_of", "ahead_of.told"} == {name for name in sys.modules if name.startswith("ahead_of")}
 
 
@@ -66,15 +66,15 @@ def test_the_same_package_in_a_place_that_comes_first_is_imported_from_there(sit
     (other / "__init__.py").touch()
     (other / "told.py").write_text("WORD = 3\n")
     monkeypatch.syspath_prepend(tmp_path / "other")
-    with read_ahead.Ahead().fetched():
+    with read_ahead.ReadAhead().fetched():
         assert told() == 3
 
 
 def test_afterwards_and_without_a_list_imports_are_what_they_were(site_packages):
     finders = list(sys.meta_path)
-    with read_ahead.Ahead().fetched():
+    with read_ahead.ReadAhead().fetched():
         assert len(sys.meta_path) == len(finders) + 1
     assert sys.meta_path == finders
     Path(read_ahead.LIST).unlink()
-    with read_ahead.Ahead().fetched():
+    with read_ahead.ReadAhead().fetched():
         assert told() == 1

@@ -9,7 +9,7 @@ PROGRAM = """
 import sys, types
 sys.modules["dtj_trainer.preload.imports"] = types.SimpleNamespace(preload=lambda ahead: None)
 from dtj_trainer.preload import zygote
-zygote.Ahead = lambda: None
+zygote.ReadAhead = lambda: None
 zygote.main()
 """
 

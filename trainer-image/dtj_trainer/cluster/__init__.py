@@ -1,1 +1,1 @@
-"""Who is in the cluster, and waiting for them."""
+"""What this pod was told and what it has; standard library only."""

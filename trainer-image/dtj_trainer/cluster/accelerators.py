@@ -1,4 +1,4 @@
-"""Whether this container has GPUs or TPUs, told by the device files that drivers and device plugins put into it.
+"""Whether this container has GPUs or TPUs, from the device files that drivers and device plugins put into it.
 
 Standard library only: the supervisor asks.
 """

@@ -57,27 +57,27 @@ class TfConfig:
         return tuple(Task(role, index) for role in ("worker", "ps") for index in range(len(self.cluster.get(role, ()))))
 
     def address(self, task: Task) -> str:
-        """`host:port` of a task."""
+        """Return `host:port` of a task."""
         return self.cluster[task.role][task.index]
 
     def endpoint(self, task: Task) -> tuple[str, int]:
-        """Host and TensorFlow port of a task."""
+        """Return host and TensorFlow port of a task."""
         host, _, port = self.address(task).rpartition(":")
         return host.strip("[]"), int(port)
 
     def at(self, ports: Mapping[Task, int]) -> TfConfig:
-        """The same hosts, at other ports for these tasks."""
+        """Return the same hosts, at other ports for these tasks."""
         return self._moved(lambda task, host, port: f"{host}:{ports.get(task, port)}")
 
     def on(self, hosts: Mapping[Task, str]) -> TfConfig:
-        """The same ports, on other hosts for these tasks: names, or addresses of either kind."""
+        """Return the same ports, on other hosts for these tasks: names, or addresses of either kind."""
         bracketed = {task: f"[{host}]" if ":" in host else host for task, host in hosts.items()}
         return self._moved(lambda task, host, port: f"{bracketed.get(task, host)}:{port}")
 
-    def _moved(self, place: Callable[[Task, str, str], str]) -> TfConfig:
+    def _moved(self, address_of: Callable[[Task, str, str], str]) -> TfConfig:
         def moved(task: Task, address: str) -> str:
             host, _, port = address.rpartition(":")
-            return place(task, host, port)
+            return address_of(task, host, port)
 
         cluster = {
             role: tuple(moved(Task(role, index), address) for index, address in enumerate(addresses))
@@ -86,7 +86,7 @@ class TfConfig:
         return TfConfig(cluster, self.task)
 
     def to_json(self) -> str:
-        """The JSON that TensorFlow's resolver reads."""
+        """Return the JSON that TensorFlow's resolver reads."""
         return json.dumps(
             {
                 "cluster": {role: list(addresses) for role, addresses in self.cluster.items()},
@@ -96,7 +96,7 @@ class TfConfig:
 
 
 def read_tf_config(environment: Mapping[str, str]) -> TfConfig:
-    """TF_CONFIG of an environment, with DTJ_ROLE and DTJ_INDEX where it is absent.
+    """Return TF_CONFIG of an environment, with DTJ_ROLE and DTJ_INDEX where it is absent.
 
     Raises PreflightFailed with one sentence when it is broken.
     """

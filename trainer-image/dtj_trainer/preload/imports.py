@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dtj_trainer.preload import read_ahead
 from dtj_trainer.preload.lazy_modules import SELDOM_USED, defer, demand
-from dtj_trainer.preload.read_ahead import LIBRARY, SOURCE, Ahead, import_present
+from dtj_trainer.preload.read_ahead import LIBRARY, SOURCE, ReadAhead, import_present
 
 PRELOADED: Final = (
     "numpy.random",
@@ -42,9 +42,9 @@ TWICE: Final = ("distribute", "lite")
 """Public names that packages of TensorFlow have too, which hide them from the moment they are imported."""
 
 
-def preload(ahead: Ahead | None = None) -> None:
+def preload(ahead: ReadAhead | None = None) -> None:
     """Import all of them, with what has been begun `ahead`."""
-    ahead = ahead or Ahead()
+    ahead = ahead or ReadAhead()
     gc.disable()
     defer()
     with ahead.fetched("dtj_trainer.process.main"):

@@ -42,7 +42,7 @@ TensorFlow's public names."""
 
 
 def defer(beginnings: tuple[str, ...] = SELDOM_USED) -> None:
-    """From now on modules whose names begin so run when something in them is looked for, not when they are imported."""
+    """Run modules whose names begin so when something in them is looked for, not when they are imported."""
     sys.meta_path.insert(0, _Finder(beginnings))
 
 

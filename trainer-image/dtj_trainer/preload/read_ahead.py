@@ -1,4 +1,4 @@
-"""What an import of TensorFlow needs, fetched by two threads: one loads its library, one reads the code of the modules.
+"""Loads TensorFlow's library in a thread while another reads the code of the modules that an import needs.
 
 The library takes 0.4 s, in which Python has nothing to do; to find and read fifteen hundred modules, and to import what
 TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
@@ -31,7 +31,7 @@ STDLIB: Final = sysconfig.get_path("stdlib")
 """Where Python's own modules lie."""
 
 
-class Ahead:
+class ReadAhead:
     """The list, and the thread that has begun to load TensorFlow's library, if there is a list."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ def import_present(names: Iterable[str]) -> None:
 
 
 def _load(folder: str) -> None:
-    """Load TensorFlow's libraries with Python's lock let go; one that cannot be loaded is left to the import."""
+    """Load TensorFlow's libraries while Python runs on; one that cannot be loaded is left to the import."""
     with suppress(FileNotFoundError):
         libraries = [name for name in os.listdir(folder) if name.startswith("libtensorflow_") and ".so." in name]
         dlopen = ctypes.CDLL(None).dlopen

@@ -1,4 +1,4 @@
-"""The zygote's process, started before all else: what it is to be told of its environment follows with each order.
+"""Starts the zygote, before all else: the rest of its environment follows with each order.
 
 Imports little itself: a pod that takes another's place begins here.
 """
@@ -27,7 +27,7 @@ imported, and off Google's cloud libtpu then asks for a metadata server, for mor
 
 
 class Spawned(NamedTuple):
-    """A process that imports TensorFlow and waits for orders."""
+    """A zygote: a process that imports TensorFlow and forks on demand."""
 
     pid: int
     control: socket.socket
@@ -43,20 +43,23 @@ class Spawned(NamedTuple):
 
 
 def begin(environment: Mapping[str, str]) -> Spawned | None:
-    """Start one with what is known at once. None where there are chips of a TPU: libtpu reads what is known later."""
+    """Start a zygote with what is known at once.
+
+    None where there are chips of a TPU: libtpu reads what is known later.
+    """
     if tpu_there(environment):
         return None
     return spawn(defaults(environment))
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment, with what has to be there from a process's start, unless it says otherwise."""
+    """Return the environment, with what has to be there from a process's start, unless it says otherwise."""
     libtpu = {} if tpu_there(environment) else WITHOUT_CHIPS
     return {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **libtpu, **environment}
 
 
 def spawn(environment: Mapping[str, str]) -> Spawned:
-    """Start one; raises OSError where no process can be made now."""
+    """Start a zygote; raises OSError where no process can be made now."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         theirs.set_inheritable(True)

@@ -16,7 +16,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from dtj_trainer.preload.read_ahead import Ahead
+from dtj_trainer.preload.read_ahead import ReadAhead
 
 if TYPE_CHECKING:  # imported where it is needed: the library is being loaded meanwhile
     from dtj_trainer.ipc.connection import Connection
@@ -28,7 +28,7 @@ def main() -> None:
     began = time.monotonic()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ahead = Ahead()
+    ahead = ReadAhead()
     wake, woken = os.pipe()
     for descriptor in (wake, woken):
         os.set_blocking(descriptor, False)

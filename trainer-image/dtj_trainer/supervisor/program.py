@@ -36,7 +36,7 @@ class Program:
 
     @classmethod
     def of(cls, words: Sequence[str]) -> Program | None:
-        """The program of the words behind the flags; None when there are none."""
+        """Return the program of the words behind the flags; None when there are none."""
         if not words:
             return None
         if words[0] == "-m":
@@ -46,7 +46,7 @@ class Program:
         return cls(words[0], tuple(words[1:]))
 
     def check(self) -> None:
-        """Raises PreflightFailed when the script cannot be read.
+        """Raise PreflightFailed when the script cannot be read.
 
         A module is looked up by the process that runs it.
         """
@@ -62,7 +62,7 @@ class Program:
             raise PreflightFailed(f"the program {self.name!r} cannot be read; check its permissions")
 
     def file(self) -> Path | None:
-        """The file whose text tells what the program needs, found without importing anything."""
+        """Return the file whose text tells what the program needs, found without importing anything."""
         if not self.is_module:
             path = Path(self.name)
             return path / "__main__.py" if path.is_dir() else path
@@ -75,7 +75,7 @@ class Program:
         return None
 
     def text(self) -> str:
-        """The program's source; empty when it is not readable text."""
+        """Return the program's source; empty when it is not readable text."""
         path = self.file()
         try:
             return path.read_text(encoding="utf-8", errors="replace") if path else ""
@@ -88,7 +88,7 @@ def _interpreter(name: str) -> bool:
 
 
 def variables_set_for_import(text: str) -> frozenset[str]:
-    """Variables in the program's text that TensorFlow reads while it is imported."""
+    """Return the variables in the program's text that TensorFlow reads while it is imported."""
     return frozenset(match["name"] for match in _ASSIGNED.finditer(text)) - _LATE
 
 

@@ -28,7 +28,7 @@ class Settings:
     """What `dtj-run` was told."""
 
     restarts: int = 10
-    """In-place re-forks before giving up."""
+    """Restarts in place before giving up."""
     stall_seconds: float | None = None
     """None: 10 x the median step + 30."""
     save_seconds: float = 900.0
@@ -136,12 +136,12 @@ _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
 
 
 def variable(name: str) -> str:
-    """The environment variable of a setting."""
+    """Return the environment variable of a setting."""
     return f"DTJ_{name.upper()}"
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Invocation:
-    """Settings and program of a command line.
+    """Return settings and program of a command line.
 
     Raises PreflightFailed for a wrong flag or variable.
     """
@@ -173,7 +173,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str] = os.environ)
 
 
 def termination_log(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the termination message goes when the rest of the command line is wrong."""
+    """Return where the termination message goes when the rest of the command line is wrong."""
     flag, given = "--termination-log", environment.get(variable("termination_log"))
     words, _ = _split(arguments)
     for word, following in pairwise([*words, ""]):
@@ -183,7 +183,7 @@ def termination_log(arguments: Sequence[str], environment: Mapping[str, str] = o
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Own flags, and the rest from the program (or `-m`) on."""
+    """Return the flags of `dtj-run`, and the rest from the program (or `-m`) on."""
     position = 0
     while position < len(arguments):
         argument = arguments[position]

@@ -1,7 +1,7 @@
-"""Telling the peers where we stand, and hearing where they stand.
+"""Tells the peers every change of this pod's member, and hears what they tell.
 
-One thread a peer, so that a slow name server or a dead address holds up nobody else. Each tells
-its peer every change at once; it asks again on its own only while we wait for the peer.
+One thread a peer, so that a slow name server or a dead address holds up nobody else. It asks again without a change
+only while we wait for the peer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BODY_BYTES: Final = 65536
 
 @dataclass(frozen=True, slots=True)
 class PeerAnswer:
-    """What came of one call."""
+    """The result of one call to a peer."""
 
     task: Task
     member: Member | None
@@ -40,11 +40,11 @@ class PeerAnswer:
 
 
 class PeerClient:
-    """Keeps the peers informed of the newest identity."""
+    """Keeps the peers informed of the newest member."""
 
-    def __init__(self, peers: Mapping[Task, tuple[str, int]], hear: Callable[[PeerAnswer], None]) -> None:
+    def __init__(self, peers: Mapping[Task, tuple[str, int]], on_answer: Callable[[PeerAnswer], None]) -> None:
         self._peers = peers
-        self._hear = hear
+        self._on_answer = on_answer
         self._changed = threading.Condition()
         self._body = b""
         self._version = 0
@@ -54,7 +54,7 @@ class PeerClient:
         self._hosts: dict[Task, str] = {}
 
     def start(self) -> None:
-        """One daemon thread a peer."""
+        """Start one daemon thread a peer."""
         for task in self._peers:
             threading.Thread(target=self._serve, args=(task,), name=f"dtj-peer-{task}", daemon=True).start()
 
@@ -68,19 +68,19 @@ class PeerClient:
                 self._changed.notify_all()
 
     def all_told(self) -> bool:
-        """Whether every peer has the newest identity."""
+        """Whether every peer has the newest member."""
         with self._changed:
             return all(self._told.get(task) == self._version for task in self._peers)
 
     def called(self, task: Task, address: str) -> None:
-        """A peer has called from there: where nobody answers to its name, it is asked there."""
+        """Remember from where a peer has called: where nobody answers to its name, it is asked there."""
         with self._changed:
             if task in self._peers and self._callers.get(task) != address:
                 self._callers[task] = address
                 self._changed.notify_all()
 
     def hosts(self) -> dict[Task, str]:
-        """Addresses of the peers who answer there, and not to their names.
+        """Return the addresses of the peers that answer there, and not to their names.
 
         Name servers keep what they know for half a minute: a new pod in a peer's place calls long before its name
         leads to it.
@@ -118,7 +118,7 @@ class PeerClient:
             if not body:
                 continue
             answer = self._ask(task, body)
-            self._hear(answer)
+            self._on_answer(answer)
             if answer.problem:
                 with self._changed:
                     self._changed.wait(retry)
@@ -131,7 +131,7 @@ class PeerClient:
 
 
 def call(task: Task, host: str, port: int, body: bytes) -> PeerAnswer:
-    """POST our identity, read the peer's."""
+    """POST our member and return the peer's."""
     connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
     try:
         connection.request("POST", PEER_PATH, body, {"Content-Type": "application/json"})
@@ -139,8 +139,8 @@ def call(task: Task, host: str, port: int, body: bytes) -> PeerAnswer:
         body = response.read(BODY_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
         unresolved = isinstance(error, socket.gaierror | UnicodeError)
-        words = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
-        return PeerAnswer(task, None, problem=words, unresolved=unresolved)
+        problem = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
+        return PeerAnswer(task, None, problem=problem, unresolved=unresolved)
     except http.client.HTTPException as error:
         return PeerAnswer(task, None, problem=f"something else answers there ({_words(error)})")
     finally:

@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             case path if path == PEER_PATH:
                 peer = Member.from_json(body)
                 if peer is None:
-                    self._answer(400, b"not an identity\n")
+                    self._answer(400, b"not a member\n")
                 elif (refusal := self.endpoints.meet(peer, self._caller())) is not None:
                     self._answer(409, refusal.encode())
                 else:
