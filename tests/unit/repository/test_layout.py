@@ -21,9 +21,7 @@ PENDING_CIRCLES: dict[str, int] = {}
 """How many files of a package are still part of an import circle: correct the number when you remove one."""
 PENDING_NAMES: set[str] = set()
 """File names that still occur twice in the operator."""
-PENDING_LONG = {
-    "manager.py",
-}  # fmt: skip
+PENDING_LONG: set[str] = set()
 """Names of files that are still too long: delete what you have split."""
 PENDING_FOLDERS: set[str] = set()
 """Folders that still have too many modules: delete what you have split. One that keeps them gives the reason, and the
