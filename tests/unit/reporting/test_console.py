@@ -34,9 +34,9 @@ def terminal() -> Iterator[list[str]]:
 
 def test_a_terminal_shows_a_bar_that_an_epochs_line_replaces():
     with terminal() as shown:
-        chief = Console(speaks=True, total=100, epochs=2)
-        chief.step(25, 0, 0.5, 800)
-        chief.epoch(50, 0, {"loss": 0.25})
+        chief = Console(enabled=True, total_steps=100, epochs=2)
+        chief.steps_done(25, 0, 0.5, 800)
+        chief.epoch_ended(50, 0, {"loss": 0.25})
     nothing, bar, line = shown[0].split(BEGINNING_OF_LINE)
     assert nothing == ""
     assert bar.startswith("[======                  ] step 25/100  epoch 1/2  loss 0.5  ")
@@ -47,14 +47,14 @@ def test_a_terminal_shows_a_bar_that_an_epochs_line_replaces():
 
 def test_a_log_gets_lines_without_a_bar():
     with redirect_stdout(io.StringIO()) as log:
-        Console(speaks=True, total=100, epochs=None).step(25, 0, 0.5, 800)
+        Console(enabled=True, total_steps=100, epochs=None).steps_done(25, 0, 0.5, 800)
     assert log.getvalue().startswith("dtj: step 25/100  loss 0.5  ")
 
 
 def test_only_the_chief_speaks():
     with terminal() as shown:
-        other = Console(speaks=False, total=2, epochs=None)
-        other.step(1, 0, 1.0, 8)
-        other.epoch(1, 0, {})
-        Console(speaks=True, total=2, epochs=None).say("the only word")
+        other = Console(enabled=False, total_steps=2, epochs=None)
+        other.steps_done(1, 0, 1.0, 8)
+        other.epoch_ended(1, 0, {})
+        Console(enabled=True, total_steps=2, epochs=None).print("the only word")
     assert shown == [f"{BEGINNING_OF_LINE}dtj: the only word\r\n"]

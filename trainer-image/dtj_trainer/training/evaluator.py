@@ -12,7 +12,7 @@ from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.ipc.messages import StepsDone
-from dtj_trainer.reporting.event_files import Events
+from dtj_trainer.reporting.event_files import EventFileWriter
 from dtj_trainer.storage.folder import read_json, write_json
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.training.history import numbers
@@ -38,7 +38,7 @@ class EvaluatorLoop:
         logs = f"{context.environment.checkpoint.logs}/eval"
         self._place = open_folder(logs)
         self._place.make()
-        self._events = Events(logs)
+        self._events = EventFileWriter(logs)
         note = read_json(self._place, SEEN) or {}
         same_job = note.get("uid", "") == context.environment.uid
         self._seen: dict[int, Mapping[str, float]] = (

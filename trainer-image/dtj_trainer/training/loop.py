@@ -15,10 +15,8 @@ from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import Preempted, PreemptedUnsaved
 from dtj_trainer.initialization import restore_garbage_collection
-from dtj_trainer.ipc.messages import StepsDone
-from dtj_trainer.reporting.console import Console
-from dtj_trainer.reporting.event_files import Events
 from dtj_trainer.reporting.profiler import Profiler
+from dtj_trainer.reporting.training_log import StepReport, TrainingLog
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.history import numbers
 from dtj_trainer.training.schedule import Schedule
@@ -83,14 +81,11 @@ class _Run:
         self.metrics = dict(loop.checkpoints.metrics)
         self.found: dict[str, Any] = dict(self.metrics)
         """The metrics as Keras tells them: some are arrays."""
-        self.loss: float | None = None
         self.sums = dict(loop.position.metric_sums)
         self.summed = loop.position.metric_examples
         self.reported = time.monotonic()
-        chief = self.context.is_chief
         epochs = loop.schedule.epochs if loop.schedule.per_epoch else None
-        self.console = Console(speaks=chief, total=loop.schedule.total, epochs=epochs)
-        self.events = Events(self.context.environment.checkpoint.logs if chief else "")
+        self.log = TrainingLog(self.context, total_steps=loop.schedule.total, epochs=epochs)
         logs, steps = self.context.environment.checkpoint.logs, self.context.environment.profile_steps
         self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False
@@ -98,7 +93,7 @@ class _Run:
     def to_the_end(self) -> tuple[TrainingPosition, dict[str, float]]:
         loop = self.loop
         if self.position.step:
-            self.console.say(f"going on after step {self.position.step} of {loop.schedule.total}")
+            self.log.resumed(self.position.step)
         try:
             if self.position.epoch_end_pending and loop.schedule.ends_epoch(self.position.step):
                 self._begin_again(loop.schedule.epoch(self.position.step - 1))
@@ -115,7 +110,7 @@ class _Run:
             raise
         finally:
             self.profiler.close()
-            self.events.close()
+            self.log.close()
         return self.position, self.metrics
 
     def _call(self) -> None:
@@ -142,7 +137,7 @@ class _Run:
             self._begin_epoch()  # before a save: some callbacks take back here what they did at the epoch's end
         elif called.votes.report > 0:
             self._take_metrics()
-            self._tell()
+            self.log.metrics(self.position.step, self._epoch(), self.metrics, self._learning_rate())
         last = self._over()
         if loop.checkpoints.should_save(self.position.step, requested=called.votes.save > 0) and not last:
             self._save()
@@ -201,38 +196,33 @@ class _Run:
         self._report(steps, seconds, called)
 
     def _report(self, steps: int, seconds: float, called: StepResult) -> None:
-        step, self.loss = self.position.step, called.means.get("loss")
-        epoch = self.loop.schedule.epoch(step - 1)
-        rate = self._tell(steps, seconds, called.examples, called.data_wait_seconds)
-        per_second = {"steps_per_second": steps / seconds} if self.calls > 1 else {}
-        self.events.write(step, {**called.means, "learning_rate": rate, **per_second})
-        self.console.step(step, epoch, self.loss, called.examples)
-
-    def _tell(self, steps: int = 0, seconds: float = 0.0, examples: int = 0, wait_seconds: float = 0.0) -> float | None:
-        """Tell the supervisor how far we are, also where only metrics are new; the learning rate, on the chief."""
-        step = self.position.step
-        rate = self.loop.trainable.learning_rate() if self.context.is_chief else None
-        done = StepsDone(
-            step=step,
+        report = StepReport(
+            step=self.position.step,
+            epoch=self._epoch(),
             steps=steps,
             seconds=seconds,
-            examples=examples,
-            data_wait_seconds=wait_seconds,
-            total_steps=self.loop.schedule.total,
-            epoch=self.loop.schedule.epoch(step - 1),
-            loss=self.loss,
-            learning_rate=rate,
-            metrics=dict(self.metrics),
+            examples=called.examples,
+            data_wait_seconds=called.data_wait_seconds,
+            means=called.means,
+            learning_rate=self._learning_rate(),
+            compiled=self.calls == 1,
         )
-        self.context.reporter.steps_done(done)
-        return rate
+        self.log.steps_done(report, self.metrics)
+
+    def _epoch(self) -> int:
+        """Return the epoch of the last step."""
+        return self.loop.schedule.epoch(self.position.step - 1)
+
+    def _learning_rate(self) -> float | None:
+        """Return the learning rate, on the chief."""
+        return self.loop.trainable.learning_rate() if self.context.is_chief else None
 
     def _check_finite(self, before: int, called: StepResult) -> None:
         loss = called.means.get("loss")
         if loss is None or math.isfinite(loss):
             return
         step = self.position.step if called.nonfinite_step is None else before + called.nonfinite_step + 1
-        self.events.write(step, called.means)
+        self.log.nonfinite_loss(step, called.means)
         raise not_finite(loss, step)
 
     def _means(self) -> dict[str, float]:
@@ -248,7 +238,7 @@ class _Run:
 
     def _end_epoch(self) -> None:
         """Validate, and tell everybody the metrics of the epoch."""
-        loop, epoch, metrics = self.loop, self.loop.schedule.epoch(self.position.step - 1), self.metrics
+        loop, epoch, metrics = self.loop, self._epoch(), self.metrics
         loop.trainable.sync_statistics()  # callbacks write too
         rests = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
         if rests:
@@ -261,9 +251,7 @@ class _Run:
             self.found.update(validated)
             metrics.update(numbers(validated))
             loop.trainable.reset_metrics()
-        self._tell()
-        self.events.write(self.position.step, {f"epoch/{name}": value for name, value in metrics.items()})
-        self.console.epoch(self.position.step, epoch, metrics)
+        self.log.epoch_ended(self.position.step, epoch, metrics, self._learning_rate())
         if loop.hooks.epoch_end is not None:
             loop.hooks.epoch_end(epoch, self.found)
             loop.trainable.reset_metrics()  # it may have evaluated something
@@ -278,7 +266,7 @@ class _Run:
         self.context.reporter.phase("save")
         self.context.commands.checkpoint_wanted.clear()
         self.loop.trainable.sync_statistics()
-        self.events.flush()
+        self.log.flush()
         position = replace(self.position, metric_sums=dict(self.sums), metric_examples=self.summed)
         self.loop.checkpoints.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
         self.context.reporter.phase("train")

@@ -13,7 +13,7 @@ from dtj_trainer.initialization import init, restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import exit_on_failure
-from dtj_trainer.reporting.event_files import Events
+from dtj_trainer.reporting.event_files import EventFileWriter
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
@@ -24,7 +24,7 @@ class Job:
 
     def __init__(self, context: TrainContext) -> None:
         self._context = context
-        self._events = Events(context.environment.checkpoint.logs if context.is_chief else "")
+        self._events = EventFileWriter(context.environment.checkpoint.logs if context.is_chief else "")
         environment = context.environment
         self._profiler = Profiler(
             environment.checkpoint.logs, environment.profile_steps, context.reporter, context.commands
