@@ -105,22 +105,3 @@ class ExitStatus(NamedTuple):
     exit_code: int
     message: str = ""
     """One line without a newline; empty when all went well."""
-
-
-class TrainerError(Exception):
-    """An end that is explained in one sentence and shows no traceback.
-
-    Raise it from the program's process with the class that fits; `dtj-run` turns it into the
-    `dtj: …` line, the termination message and the exit code.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        exit_class: ExitClass = ExitClass.PREFLIGHT_FAILED,
-        exit_code: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.exit_class = exit_class
-        self.exit_code = DEFAULT_EXIT_CODES[exit_class] if exit_code is None else exit_code

@@ -1,81 +1,86 @@
-"""What an exception means for the job: its class, its exit code, and one line for people.
+"""What an exception means for the job: its exit class, its exit code, and one line for people.
 
-TensorFlow is not imported here: its errors are told by the names of their classes.
+TensorFlow is not imported here: its errors are recognized by the names of their classes.
 """
 
 import errno
 import re
 import traceback
 
-from dtj_trainer.contract import ExitStatus, TrainerError
+from dtj_trainer.contract import ExitStatus
+from dtj_trainer.errors import TrainerError
 
-LONGEST_MESSAGE = 600
+MAX_MESSAGE_CHARACTERS = 600
 
 # What TensorFlow 2.21 says when another process of the cluster is gone, frozen or restarted (measured on loopback,
 # in network namespaces and by killing).
-_PEER_WORDS = re.compile(
+_PEER_LOST = re.compile(
     r"connection reset by peer|failed to connect|connection refused|socket closed|broken pipe|errors resolving"
     r"|stopped sending heartbeats|CoordinationService|coordination service|collective ops is aborted"
     r"|different incarnation|cluster check alive failed|collective has timed out|recvmsg:|GOAWAY|keepalive watchdog"
     r"|network is unreachable|no route to host|task .{0,80}(unhealthy|unavailable)|barrier .{0,80}(failed|timed out)",
     re.IGNORECASE,
 )
-_PORT_WORDS = re.compile(r"could not start grpc server", re.IGNORECASE)
-_DISK_WORDS = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
-_MEMORY_WORDS = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
-_LATE_WORDS = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
-_OWN_WORDS = re.compile(r"^dtj_trainer\.errors\.PreflightFailed: (.+)$", re.MULTILINE)  # by Python within a graph
-_NOISE = re.compile(
+_PORT_TAKEN = re.compile(r"could not start grpc server", re.IGNORECASE)
+_DISK_FULL = re.compile(r"no space left on device|disk quota exceeded", re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile(r"\boom\b|out of memory|failed to allocate", re.IGNORECASE)
+_TOO_LATE = re.compile(r"collective ops must be configured at program startup", re.IGNORECASE)
+_OWN_ERROR = re.compile(
+    r"^dtj_trainer\.errors\.PreflightFailed: (.+)$", re.MULTILINE
+)  # as Python prints it inside a graph
+_TENSORFLOW_TRACE = re.compile(
     r"(Detected at node|Graph execution error|Original stack|in user code:|File \"|Traceback |\[\[\{\{node|\^+$"
     r"|defined at )"
 )
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_ANSI_COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _LIBRARIES = ("/client/dtj/", "/dtj_trainer/", "/lib/python", "/site-packages/")  # ours in a checkout, and all others
 _KERAS_ARGUMENTS = "\nArguments received by "
-_CONNECTION_KINDS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
+_CONNECTION_ERRORS = {"UnavailableError", "AbortedError", "DeadlineExceededError"}
 
 
-def classify(exc: BaseException) -> ExitStatus:
-    """Tell what ended the program. Never raises."""
+def exit_status_of(exc: BaseException) -> ExitStatus:
+    """Return what an exception means for the job. Never raises."""
     for link in _chain(exc):
         known = _known(link)
         if known is not None:
             return known
-    return ExitStatus("user-error", 1, _line(f"{type(exc).__name__}: {words(exc)}{_place(exc)}"))
+    return ExitStatus("user-error", 1, _one_line(f"{type(exc).__name__}: {error_text(exc)}{_raised_at(exc)}"))
 
 
 def peer_was_lost(exc: BaseException) -> bool:
-    """Whether the process should end at once and be forked anew, because a peer went away."""
-    return classify(exc).exit_class == "peer-lost"
+    """Return whether an exception means that another process of the job was lost."""
+    return exit_status_of(exc).exit_class == "peer-lost"
 
 
 def _known(exc: BaseException) -> ExitStatus | None:
     if isinstance(exc, TrainerError):
-        return ExitStatus(str(exc.exit_class), exc.exit_code, _line(exc.message))
+        return ExitStatus(str(exc.exit_class), exc.exit_code, _one_line(exc.message))
     if isinstance(exc, SystemExit):
         return _system_exit(exc)
     if isinstance(exc, KeyboardInterrupt):
         return ExitStatus("killed", 130, "interrupted from the keyboard")
-    text = words(exc)
+    text = error_text(exc)
     if _is_disk_full(exc, text):
-        return ExitStatus("user-error", 1, _line(f"the disk is full: {text}; free space or use a larger volume"))
+        return ExitStatus("user-error", 1, _one_line(f"the disk is full: {text}; free space or use a larger volume"))
     if isinstance(exc, MemoryError):
         return ExitStatus(
             "out-of-memory", 137, "the process ran out of memory; raise the memory limit or lower the batch"
         )
-    return _tensorflow(exc, text) if _is_tensorflow(exc) else None
+    return _tensorflow_error(exc, text) if _is_tensorflow(exc) else None
 
 
-def _tensorflow(exc: BaseException, text: str) -> ExitStatus | None:
+def _tensorflow_error(exc: BaseException, text: str) -> ExitStatus | None:
     kind = type(exc).__name__
-    if own := _OWN_WORDS.search(str(exc)):
-        return ExitStatus("preflight-failed", 1, _line(own[1]))
-    if kind == "ResourceExhaustedError" and _MEMORY_WORDS.search(text):
-        return ExitStatus("out-of-memory", 137, _line(f"the device ran out of memory: {text}; lower the batch size"))
-    if _PORT_WORDS.search(text):
+    if own := _OWN_ERROR.search(str(exc)):
+        return ExitStatus("preflight-failed", 1, _one_line(own[1]))
+    if kind == "ResourceExhaustedError" and _OUT_OF_MEMORY.search(text):
+        return ExitStatus(
+            "out-of-memory", 137, _one_line(f"the device ran out of memory: {text}; lower the batch size")
+        )
+    if _PORT_TAKEN.search(text):
         return ExitStatus("preflight-failed", 75, "the TensorFlow port of this replica is taken by another process")
-    if kind in _CONNECTION_KINDS or _PEER_WORDS.search(text):
-        return ExitStatus("peer-lost", 75, _line(f"lost a peer: {text}"))
+    if kind in _CONNECTION_ERRORS or _PEER_LOST.search(text):
+        return ExitStatus("peer-lost", 75, _one_line(f"lost a peer: {text}"))
     return None
 
 
@@ -84,25 +89,25 @@ def _system_exit(exc: SystemExit) -> ExitStatus:
         return ExitStatus("done", 0, "")
     if isinstance(exc.code, int):
         return ExitStatus("user-error", exc.code & 0xFF or 1, f"the program ended by sys.exit({exc.code})")
-    return ExitStatus("user-error", 1, _line(str(exc.code)))
+    return ExitStatus("user-error", 1, _one_line(str(exc.code)))
 
 
-def words(exc: BaseException) -> str:
-    """The words of an exception without TensorFlow's stacks, and without Keras' colours and list of arguments."""
-    text = _COLOUR.sub("", str(getattr(exc, "message", None) or exc)).partition(_KERAS_ARGUMENTS)[0]
+def error_text(exc: BaseException) -> str:
+    """Return the text of an exception without TensorFlow's stacks and Keras' colors and list of arguments."""
+    text = _ANSI_COLOR.sub("", str(getattr(exc, "message", None) or exc)).partition(_KERAS_ARGUMENTS)[0]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return " ".join(line for line in lines if not _NOISE.match(line))
+    return " ".join(line for line in lines if not _TENSORFLOW_TRACE.match(line))
 
 
-def built_too_late(exc: BaseException) -> bool:
-    """Whether TensorFlow refused a strategy because an op had already run."""
-    return isinstance(exc, RuntimeError) and bool(_LATE_WORDS.search(str(exc)))
+def is_strategy_too_late(exc: BaseException) -> bool:
+    """Return whether TensorFlow refused a strategy because an op had already run."""
+    return isinstance(exc, RuntimeError) and bool(_TOO_LATE.search(str(exc)))
 
 
 def _is_disk_full(exc: BaseException, text: str) -> bool:
     if isinstance(exc, OSError) and exc.errno in {errno.ENOSPC, errno.EDQUOT}:
         return True
-    return (_is_tensorflow(exc) or isinstance(exc, OSError)) and bool(_DISK_WORDS.search(text))
+    return (_is_tensorflow(exc) or isinstance(exc, OSError)) and bool(_DISK_FULL.search(text))
 
 
 def _is_tensorflow(exc: BaseException) -> bool:
@@ -110,7 +115,7 @@ def _is_tensorflow(exc: BaseException) -> bool:
 
 
 def _chain(exc: BaseException) -> list[BaseException]:
-    """The exception and what it was explicitly raised from, nearest first."""
+    """Return the exception and those that it was explicitly raised from, the nearest first."""
     chain: list[BaseException] = []
     link: BaseException | None = exc
     while link is not None and link not in chain:
@@ -119,8 +124,8 @@ def _chain(exc: BaseException) -> list[BaseException]:
     return chain
 
 
-def _place(exc: BaseException) -> str:
-    """File and line of the program that raised, leaving out the libraries below it."""
+def _raised_at(exc: BaseException) -> str:
+    """Return file and line of the program that led to the error, leaving out libraries."""
     frames = traceback.extract_tb(exc.__traceback__)
     own = [f for f in frames if not f.filename.startswith("<") and not any(part in f.filename for part in _LIBRARIES)]
     if not own:
@@ -128,6 +133,6 @@ def _place(exc: BaseException) -> str:
     return f" ({own[-1].filename.rsplit('/', 1)[-1]}, line {own[-1].lineno})"
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1] + "…"
+    return line if len(line) <= MAX_MESSAGE_CHARACTERS else line[: MAX_MESSAGE_CHARACTERS - 1] + "…"

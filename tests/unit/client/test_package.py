@@ -11,7 +11,7 @@ import dtj
 import dtj_trainer
 from dtj_trainer import data, errors
 from dtj_trainer.contract import EXIT_PREEMPTED
-from dtj_trainer.exit_status import classify
+from dtj_trainer.exit_status import exit_status_of
 
 if TYPE_CHECKING:
 
@@ -50,7 +50,7 @@ def test_its_data_and_errors_are_those_of_the_trainer():
 def test_a_name_that_it_does_not_have_is_told_with_the_line_that_asked_for_it():
     with pytest.raises(AttributeError, match="module 'dtj' has no attribute 'fitt'") as raised:
         dtj.fitt  # noqa: B018 - asking for it is the test
-    assert f"({Path(__file__).name}, line " in classify(raised.value).message
+    assert f"({Path(__file__).name}, line " in exit_status_of(raised.value).message
 
 
 @pytest.mark.parametrize("program", ["import dtj", "import dtj.data", "import dtj; dtj.data; dir(dtj.data)"])

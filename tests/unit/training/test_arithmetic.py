@@ -11,7 +11,7 @@ from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.errors import PeerLost, PreflightFailed
-from dtj_trainer.exit_status import classify, peer_was_lost
+from dtj_trainer.exit_status import exit_status_of, peer_was_lost
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
@@ -186,7 +186,7 @@ class ResourceExhaustedError(Exception):
     ],
 )
 def test_an_exception_has_a_class_a_code_and_one_line(error, cls, code):
-    status = classify(error)
+    status = exit_status_of(error)
     assert (status.exit_class, status.exit_code) == (cls, code)
     assert "\n" not in status.message
     assert peer_was_lost(error) == (cls == "peer-lost")
@@ -195,7 +195,7 @@ def test_an_exception_has_a_class_a_code_and_one_line(error, cls, code):
 def test_what_an_error_was_raised_from_counts():
     wrapped = ValueError("wrapped")
     wrapped.__cause__ = UnavailableError("Socket closed")
-    assert classify(wrapped).exit_class == "peer-lost"
+    assert exit_status_of(wrapped).exit_class == "peer-lost"
 
 
 def a_job(**changes: object) -> JobFile:

@@ -21,7 +21,7 @@ from dtj_trainer.checkpoint import done_file, value_copy
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
-from dtj_trainer.exit_status import classify
+from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.storage.folder import TemporaryFolder
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy.initial_values import mark_restored
@@ -262,7 +262,7 @@ def _on_servers() -> bool:
 
 def _disk_is_full(error: Exception) -> bool:
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
-    return full or classify(error).message.startswith("the disk is full")
+    return full or exit_status_of(error).message.startswith("the disk is full")
 
 
 def _first_line(error: BaseException) -> str:

@@ -7,7 +7,8 @@ import os
 import sys
 from types import TracebackType
 
-from dtj_trainer.contract import EXIT_ERROR, TrainerError
+from dtj_trainer.contract import EXIT_ERROR
+from dtj_trainer.errors import TrainerError
 
 
 def install() -> None:

@@ -16,7 +16,7 @@ from dtj_trainer.checkpoint import done_file
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.contract import ExitClass, ExitStatus
 from dtj_trainer.errors import PreflightFailed, TrainerError
-from dtj_trainer.exit_status import classify
+from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
@@ -40,7 +40,7 @@ def exit_on_failure(context: TrainContext) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        status = classify(error)
+        status = exit_status_of(error)
         unsupervised = not context.reporter.connected
         if unsupervised and (status.exit_class in LEAVES_AT_ONCE or context.workers > 1):
             if status.exit_class == "user-error":
@@ -55,7 +55,7 @@ def exit_on_failure(context: TrainContext) -> Iterator[None]:
 
 def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool) -> int:
     """Report what ended the program; returns the exit code."""
-    status = classify(error)
+    status = exit_status_of(error)
     if status.exit_class == ExitClass.DONE:
         return end_of_program(reporter, in_cluster=in_cluster, explicit=True)
     own = status.exit_class in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}

@@ -6,7 +6,7 @@ import os
 from typing import NoReturn
 
 from dtj_trainer.cluster.tf_config import read_tf_config
-from dtj_trainer.contract import TrainerError
+from dtj_trainer.errors import TrainerError
 from dtj_trainer.ipc.reporter import Reporter
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.compat.types import Strategy
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.exit_status import built_too_late
+from dtj_trainer.exit_status import is_strategy_too_late
 from dtj_trainer.strategy import multi_worker, parameter_server, tpu
 from dtj_trainer.strategy.choose import Choice
 
@@ -26,7 +26,7 @@ def build(choice: Choice, environment: Environment) -> Strategy:
     try:
         return _BUILDERS[choice.type](choice, environment)
     except RuntimeError as error:
-        if built_too_late(error):
+        if is_strategy_too_late(error):
             raise UserError(LATE) from error
         raise
 

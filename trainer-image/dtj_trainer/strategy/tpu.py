@@ -9,7 +9,7 @@ from dtj_trainer.cluster.probes import await_servers
 from dtj_trainer.cluster.tf_config import TfConfig
 from dtj_trainer.compat.types import Strategy
 from dtj_trainer.errors import PreflightFailed
-from dtj_trainer.exit_status import words
+from dtj_trainer.exit_status import error_text
 
 NEXT_STEP = "run it on a node with TPUs and the image that has tensorflow-tpu, or choose another strategy"
 
@@ -55,5 +55,5 @@ def build(environment: Environment) -> Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, OSError, ValueError, IndexError) as error:
-        reason = words(error)[:160]
+        reason = error_text(error)[:160]
         raise PreflightFailed(f"the TPU {name!r} cannot be used ({reason}); {NEXT_STEP}") from error

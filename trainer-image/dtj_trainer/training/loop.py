@@ -13,11 +13,10 @@ from typing import Any, NoReturn
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.context import TrainContext
-from dtj_trainer.errors import Preempted, PreemptedUnsaved
+from dtj_trainer.errors import Preempted, PreemptedUnsaved, nonfinite_loss
 from dtj_trainer.initialization import restore_garbage_collection
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.reporting.training_log import StepReport, TrainingLog
-from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.history import numbers
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
@@ -223,7 +222,7 @@ class _Run:
             return
         step = self.position.step if called.nonfinite_step is None else before + called.nonfinite_step + 1
         self.log.nonfinite_loss(step, called.means)
-        raise not_finite(loss, step)
+        raise nonfinite_loss(loss, step)
 
     def _means(self) -> dict[str, float]:
         """Of what the steps have returned since the metrics were last taken."""

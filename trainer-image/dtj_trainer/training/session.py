@@ -8,14 +8,13 @@ from typing import Any
 
 from dtj_trainer.checkpoint.session_checkpoints import SessionCheckpoints, whole_step
 from dtj_trainer.context import TrainContext
-from dtj_trainer.errors import Preempted, PreemptedUnsaved
+from dtj_trainer.errors import Preempted, PreemptedUnsaved, nonfinite_loss
 from dtj_trainer.initialization import init, restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.reporting.event_files import EventFileWriter
 from dtj_trainer.reporting.profiler import Profiler
-from dtj_trainer.training.finite import not_finite
 from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
 
@@ -75,7 +74,7 @@ class Job:
         self._events.write(step, {"loss": shown, **numbers})
         if shown is not None and not math.isfinite(shown):
             self._events.close()
-            raise not_finite(shown, step)
+            raise nonfinite_loss(shown, step)
         self._profiler.after(step)
         self._profiler.before(step, 1)
         due = self._scheduled_stops.due(step, self._seconds_per_step)

@@ -10,9 +10,8 @@ from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat.types import Dataset, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.strategy.initial_values import broadcast
-from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps import packing
-from dtj_trainer.training.steps.step_iterator import StepIterator
+from dtj_trainer.training.steps.step_iterator import StepIterator, explain_data_end
 from dtj_trainer.training.steps.step_runner import StepResult, Votes
 from dtj_trainer.training.steps.trainable import StepOutput, Trainable
 
@@ -84,7 +83,7 @@ class CompiledStep:
         import tensorflow as tf
 
         assert self._function is not None
-        with data_end():
+        with explain_data_end():
             vector = self._function(tf.constant(steps, tf.int64), tf.constant(votes, tf.float64))
         return packing.unpack(vector.numpy(), self._returned)
 

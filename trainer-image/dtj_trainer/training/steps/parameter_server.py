@@ -12,10 +12,10 @@ from typing import NamedTuple
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat.types import Array, Coordinator, Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.training.data_end import data_end
 from dtj_trainer.training.steps import packing
 from dtj_trainer.training.steps.parameter_server_data import ChiefData, WorkerData
 from dtj_trainer.training.steps.parameter_server_health import ServerHealth
+from dtj_trainer.training.steps.step_iterator import explain_data_end
 from dtj_trainer.training.steps.step_runner import StepResult, Votes
 from dtj_trainer.training.steps.trainable import StepOutput, Trainable
 
@@ -65,7 +65,7 @@ class ParameterServerStepRunner:
         import numpy as np
 
         started = time.monotonic()
-        with data_end():
+        with explain_data_end():
             vectors, waited = self._vectors(started, steps)
         self._step += steps
         self._trainable.count_updates(self._step)

@@ -1,11 +1,14 @@
 """What a compiled step reads: the batches of this process, one after the other."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import split_for_replicas
+from dtj_trainer.errors import PreflightFailed
 
 
 class StepIterator:
@@ -63,3 +66,20 @@ def iterate(dataset: Any, strategy: Strategy, local_replicas: int) -> Any:
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)
     return iter(strategy.distribute_datasets_from_function(lambda _: dataset))
+
+
+@contextmanager
+def explain_data_end() -> Iterator[None]:
+    """Explain in one sentence that there are no more batches, where the code inside reads some.
+
+    Raises:
+        PreflightFailed: the data is empty, or ended before the training did.
+    """
+    import tensorflow as tf
+
+    try:
+        yield
+    except (StopIteration, tf.errors.OutOfRangeError) as error:
+        raise PreflightFailed(
+            "the data is empty or ended before the training did; repeat it, or give fewer epochs= or steps="
+        ) from error
