@@ -13,7 +13,7 @@ from dtj_trainer.strategy.coordination import CoordinationService
 
 @dataclass(slots=True)
 class TrainContext:
-    """What one process of a job was told, its strategy, and its place among the others."""
+    """The settings and the strategy of one process of a job, and its place among the others."""
 
     environment: Environment
     choice: Choice

@@ -11,7 +11,7 @@ import random
 import signal
 import sys
 import time
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.probes import await_leader, await_peers
@@ -75,7 +75,7 @@ def _prepare(*, deterministic: bool, seed: int | None) -> TrainContext:
 
     compat.check()
     devices.configure(environment.devices, deterministic=deterministic)
-    choice = choose(environment, _count_devices(tf, environment))
+    choice = choose(environment, _count_devices(environment))
     if choice.type == "MultiWorkerMirrored":
         _wait_for_cluster(environment)
     if choice.type == "ParameterServer" and parameter_server.serves(environment):
@@ -88,7 +88,7 @@ def _prepare(*, deterministic: bool, seed: int | None) -> TrainContext:
         compat_keras.remember_optimizer_attributes()
     if choice.type != "None":
         tf.distribute.experimental_set_strategy(strategy)
-    _set_seed(tf, 0 if seed is None and deterministic else seed, deterministic=deterministic)
+    _set_seed(0 if seed is None and deterministic else seed, deterministic=deterministic)
     _handle_sigterm(commands)
     reporter.phase("cluster", time.monotonic() - started)
     workers = environment.trainers if choice.type == "MultiWorkerMirrored" else 1
@@ -123,8 +123,10 @@ def _exit_if_finished(environment: Environment, reporter: Reporter) -> None:
         sys.exit(0)
 
 
-def _count_devices(tf: Any, environment: Environment) -> int:
+def _count_devices(environment: Environment) -> int:
     """Count the accelerators of this process, or its logical CPUs, without initializing TensorFlow's devices."""
+    import tensorflow as tf
+
     gpus = len(tf.config.list_physical_devices("GPU"))
     return environment.devices.logical_devices or gpus or 1
 
@@ -139,13 +141,14 @@ def _wait_for_cluster(environment: Environment) -> None:
         )
 
 
-def _set_seed(tf: Any, seed: int | None, *, deterministic: bool) -> None:
+def _set_seed(seed: int | None, *, deterministic: bool) -> None:
     """Seed all generators; without a seed, only those of Python and NumPy, from which Keras makes initial values.
 
     A seed of TensorFlow would give one to every shuffle that has none, and those have to be refused where processes
     share the data.
     """
     import numpy as np
+    import tensorflow as tf
 
     if seed is not None:
         import keras

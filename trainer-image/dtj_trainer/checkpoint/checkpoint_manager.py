@@ -3,7 +3,6 @@
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from dtj_trainer.checkpoint import job_file
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
@@ -23,7 +22,7 @@ TAKEN_NAMES = frozenset({"step", "state"})
 class CheckpointManager:
     """Saves and restores `objects` and the position of one training; does nothing without a directory."""
 
-    def __init__(self, context: TrainContext, objects: Mapping[str, Any], job: JobFile) -> None:
+    def __init__(self, context: TrainContext, objects: Mapping[str, object], job: JobFile) -> None:
         settings = context.environment.checkpoint
         self.directory = settings.directory
         self._context = context
@@ -161,11 +160,11 @@ class CheckpointManager:
             self._context.reporter.checkpoint_started(position.step)
         self._checkpointer.save(position.step, self._all_objects(), {job_file.NAME: job_file.text(job)}, report)
 
-    def _all_objects(self) -> dict[str, Any]:
+    def _all_objects(self) -> dict[str, object]:
         return {**self._objects, **self._trackable.objects()}
 
 
-def _reading_is_collective(objects: Mapping[str, Any]) -> bool:
+def _reading_is_collective(objects: Mapping[str, object]) -> bool:
     """Return whether reading a variable for a save is a collective, so that every process has to take part.
 
     Checked at each save, because programs may add variables.

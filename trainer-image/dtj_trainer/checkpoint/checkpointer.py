@@ -15,7 +15,6 @@ from concurrent.futures import wait as wait_for_futures
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dtj_trainer.checkpoint import done_file, value_copy
 from dtj_trainer.checkpoint.done_file import DoneFile
@@ -96,7 +95,7 @@ class Checkpointer:
                 )
             time.sleep(0.05)
 
-    def restore(self, name: str, objects: Mapping[str, Any]) -> None:
+    def restore(self, name: str, objects: Mapping[str, object]) -> None:
         """Assign the values of a checkpoint to all of `objects`.
 
         Raises:
@@ -118,7 +117,7 @@ class Checkpointer:
         self.saved_step = int(found[1]) if found else None
 
     def save(
-        self, step: int, objects: Mapping[str, Any], small_files: SmallFiles, on_saved: Callable[[], None]
+        self, step: int, objects: Mapping[str, object], small_files: SmallFiles, on_saved: Callable[[], None]
     ) -> None:
         """Begin to save the present values as the checkpoint of `step`, after the earlier save is complete.
 
@@ -222,17 +221,17 @@ class Checkpointer:
         """Return the error of a failure that may be temporary: a restart from the last save costs less than to end."""
         return PeerLost(f"{self.folder.name} cannot be written ({_first_line(error)}); look at its volume or store")
 
-    def _write(self, prefix: Path, objects: Mapping[str, Any]) -> None:
+    def _write(self, prefix: Path, objects: Mapping[str, object]) -> None:
         import tensorflow as tf
 
         tf.train.Checkpoint(**objects).write(str(prefix), self._options())
 
-    def _join_reads(self, objects: Mapping[str, Any]) -> None:
+    def _join_reads(self, objects: Mapping[str, object]) -> None:
         """Read what the chief saves: reading is a collective there. What was read is thrown away."""
         with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
             self._write(Path(path) / "ckpt", objects)
 
-    def _options(self) -> Any:
+    def _options(self) -> object:
         """Let parameter servers write and read their part of a shared directory; elsewhere the coordinator does."""
         import tensorflow as tf
 

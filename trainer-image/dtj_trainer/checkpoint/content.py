@@ -111,7 +111,7 @@ class TrackableContent:
         self._content = content
         self._step.assign(content.position.step)
 
-    def objects(self) -> dict[str, Any]:
+    def objects(self) -> dict[str, object]:
         """Return the objects by their names in a checkpoint."""
         import tensorflow as tf
 

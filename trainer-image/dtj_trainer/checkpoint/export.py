@@ -2,7 +2,7 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.storage.remote_folder import RemoteFolder
@@ -11,7 +11,13 @@ LAST_FILE = "saved_model.pb"
 """The file by which readers recognize a SavedModel; it is written after all others."""
 
 
-def export(model: Any, directory: str) -> None:
+class ExportableModel(Protocol):
+    """A Keras model."""
+
+    def export(self, filepath: str, *, verbose: bool) -> object: ...
+
+
+def export(model: ExportableModel, directory: str) -> None:
     """Write a Keras model as a SavedModel; for a URI it is written on this machine and then uploaded.
 
     Raises:

@@ -85,7 +85,7 @@ def check(before: JobFile, now: JobFile, directory: str) -> None:
         )
 
 
-def _to_json(job: JobFile) -> dict[str, Any]:
+def _to_json(job: JobFile) -> dict[str, object]:
     return {
         "step": job.step,
         "epoch": job.epoch,

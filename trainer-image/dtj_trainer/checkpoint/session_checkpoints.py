@@ -25,7 +25,7 @@ class SessionCheckpoints:
         self._context = context
         self._job = JobFile.of(context, BatchSize(None, None), context.seed or 0, 1)
         self._enabled = bool(settings.directory)
-        self._objects: dict[str, Any] = {}
+        self._objects: dict[str, object] = {}
         self._begun_step: int | None = None
         """The newest step whose save has begun, or that was restored."""
         self.restored_step = 0
@@ -44,7 +44,7 @@ class SessionCheckpoints:
         """The newest step saved or restored by this process; a save that is not complete yet does not count."""
         return self._checkpointer.saved_step if self._enabled else None
 
-    def restore(self, **objects: Any) -> int | None:
+    def restore(self, **objects: object) -> int | None:
         """Restore the newest checkpoint into trackables, on every process; returns its step, or None without one.
 
         Raises:
@@ -67,7 +67,7 @@ class SessionCheckpoints:
             self._context.reporter.checkpoint_restored(self._begun_step)
         return self._begun_step
 
-    def save(self, step: int, **objects: Any) -> None:
+    def save(self, step: int, **objects: object) -> None:
         """Begin to save trackables as the checkpoint of `step`; every process has to call it.
 
         The values are those of this moment; they are written while the program goes on. An error of the writing is

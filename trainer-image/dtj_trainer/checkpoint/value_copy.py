@@ -6,7 +6,6 @@ copied because TensorFlow 2.21 overwrites buffers that it has handed out under M
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 
@@ -14,7 +13,7 @@ Write = Callable[[Path], None]
 """Writes the files of a checkpoint, whose names begin with a path; from any thread."""
 
 
-def copy_values(objects: Mapping[str, Any]) -> Write | None:
+def copy_values(objects: Mapping[str, object]) -> Write | None:
     """Copy the present values of `objects`; return what writes them.
 
     None where TensorFlow has to write them itself, on this thread.

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from dtj_trainer.reporting.log_directory import LogDirectory
 
@@ -18,12 +18,23 @@ FLUSH_SECONDS = 2.0
 VERSION = "brain.Event:2"
 """The first record of an event file (tensorflow/core/util/events_writer.cc)."""
 
+Point: TypeAlias = Any
+"""A Summary.Value, which is a protocol buffer without types."""
+
+
+class RecordWriter(Protocol):
+    """A tf.io.TFRecordWriter."""
+
+    def write(self, record: bytes, /) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
 
 class EventFileWriter:
     """Writes scalars by step into a directory; with an empty directory it writes nothing."""
 
     def __init__(self, directory: str) -> None:
-        self._writer: Any = None
+        self._writer: RecordWriter | None = None
         self._flushed = time.monotonic()
         if not directory:
             return
@@ -46,9 +57,10 @@ class EventFileWriter:
         if time.monotonic() - self._flushed > FLUSH_SECONDS:
             self.flush()
 
-    def _add(self, **event: Any) -> None:
+    def _add(self, **event: object) -> None:
         from tensorflow.compat.v1 import Event
 
+        assert self._writer is not None
         self._writer.write(Event(wall_time=time.time(), **event).SerializeToString())
 
     def flush(self) -> None:
@@ -65,7 +77,7 @@ class EventFileWriter:
             self._logs.close()
 
 
-def _point(name: str, value: float) -> Any:
+def _point(name: str, value: float) -> Point:
     point = copy.deepcopy(_zero())
     point.tag = name
     point.tensor.float_val[0] = value
@@ -73,8 +85,8 @@ def _point(name: str, value: float) -> Any:
 
 
 @functools.cache
-def _zero() -> Any:
-    """Return a point as tf.summary.scalar writes it, which needs TensorBoard to be installed."""
+def _zero() -> Point:
+    """Return a point as tf.summary.scalar writes it; that itself needs TensorBoard."""
     import tensorflow as tf
     from tensorflow.compat.v1 import Summary, SummaryMetadata
 

@@ -1,6 +1,7 @@
 """Profiles on demand: TensorFlow's trace of some steps, in the place where TensorBoard looks for it."""
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from dtj_trainer.ipc.commands import Commands
 from dtj_trainer.ipc.reporter import Reporter
@@ -45,8 +46,10 @@ class Profiler:
         """End the trace and write it."""
         if self._logs is None:
             return
+        import tensorflow as tf
+
         self._reporter.phase("save")
-        self._try("stop")
+        self._try(tf.profiler.experimental.stop)
         self._logs.close()
         if self._requested is not None:
             _print("profile of steps {} to {} lies in {}/{}".format(*self._requested, self._directory, SUBDIRECTORY))
@@ -58,16 +61,18 @@ class Profiler:
             self._requested = None
             _print("a profile has no place to go; set spec.checkpoint.directory, or DTJ_LOG_DIR")
             return
+        import tensorflow as tf
+
         self._logs = LogDirectory(self._directory)
-        if not self._try("start", str(self._logs.path)):
+        if not self._try(partial(tf.profiler.experimental.start, str(self._logs.path))):
             self._logs = self._requested = None
 
-    def _try(self, what: str, *arguments: Any) -> bool:
-        """Call the profiler; return False where it fails, which is no reason to stop a training."""
+    def _try(self, call: Callable[[], None]) -> bool:
+        """Call TensorFlow's profiler; return False where it fails, which is no reason to stop a training."""
         import tensorflow as tf
 
         try:
-            getattr(tf.profiler.experimental, what)(*arguments)
+            call()
         except tf.errors.OpError as error:
             self._requested = None
             _print(f"no profile: {error.message}")
