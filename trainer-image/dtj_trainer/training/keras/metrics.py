@@ -72,23 +72,30 @@ class ModelMetrics:
         import tensorflow as tf
 
         variables = self.accumulators()
-        before = replica.deferred or [tf.convert_to_tensor(variable.value) for variable in variables]
+        held = replica.deferred or [tf.convert_to_tensor(variable.value) for variable in variables]
         regular = [v for v in self._model.trainable_variables if getattr(v, "regularizer", None) is not None]
-        known = [*zip(variables, before, strict=True), *((v, v.value) for v in regular)]  # Keras asks for these
+        known = [*zip(variables, held, strict=True), *((v, v.value) for v in regular)]  # Keras asks for these
         with keras.StatelessScope(state_mapping=known, collect_losses=True) as scope:
+            before = [scope.get_current_value(variable) for variable in variables]
             compat.keep_added_losses(self._model, scope)
             with as_one_replica(context.strategy, context.local_replicas):
                 yield
         after = [scope.get_current_value(variable) for variable in variables]
         if examples is not None and context.replicas > 1:
-            after = [tf.where(examples > 0, new, old) for new, old in zip(after, before, strict=True)]
+            pairs = zip(after, before, strict=True)
+            after = [old if new is old else tf.where(examples > 0, new, old) for new, old in pairs]
         if replica.deferred is not None:
             replica.deferred = after
             return
-        others = [(v, scope.get_current_value(v)) for v in self._model.non_trainable_variables]
-        for variable, value in [*zip(variables, after, strict=True), *others]:
-            if value is not None:
-                variable.value.assign(value)
+        own = {id(variable) for variable in variables}
+        others = [v for v in self._model.non_trainable_variables if id(v) not in own]
+        changed = [
+            *zip(variables, after, before, strict=True),
+            *((v, scope.get_current_value(v), None) for v in others),
+        ]
+        for variable, new, old in changed:
+            if new is not old:
+                variable.value.assign(new)
 
     def update(self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None) -> None:
         """Update all metrics from a local batch, but losses of outputs, which Keras updates with the loss."""
