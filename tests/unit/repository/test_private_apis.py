@@ -28,3 +28,42 @@ def test_private_modules_are_imported_in_compat_alone():
         if any(f"{name}.".startswith(f"{private}.") for name in imported(file) for private in PRIVATE)
     }
     assert {file for file in files if not file.startswith("compat/")} == set()
+
+
+REPLACED = {
+    "compat/keras.py": {"losses.reduce_values"},  # while a step is traced, in a `with`
+    "preload/imports.py": {"setattr"},  # `tensorflow.<name>` is the module that TensorFlow would set there
+    "process/excepthook.py": {"sys.excepthook"},
+    "process/program_runner.py": {"sys.argv"},
+}
+"""By file, what it sets in a module that it imports."""
+
+
+def replaced(file: Path) -> set[str]:
+    """Return the attributes of imported modules, and of names imported from them, that a file sets."""
+    tree = ast.parse(file.read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {(alias.asname or alias.name).split(".")[0] for node in imports for alias in node.names}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets):
+                found |= {ast.unparse(each) for target in targets for each in ast.walk(target) if is_of(each, names)}
+            case ast.Call(func=ast.Name(id="setattr" | "delattr" as name)):
+                found.add(name)
+    return found
+
+
+def is_of(node: ast.AST, names: set[str]) -> bool:
+    """Whether this sets an attribute of one of these names."""
+    if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Store):
+        return False
+    owner = node.value
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name) and owner.id in names
+
+
+def test_nothing_is_replaced_in_modules_of_others():
+    found = {file.relative_to(TRAINER).as_posix(): replaced(file) for file in TRAINER.rglob("*.py")}
+    assert {file: names for file, names in found.items() if names} == REPLACED
