@@ -26,7 +26,7 @@ PENDING: dict[str, set[str]] = {
         "Life",
         "Recorder",
     },
-    "trainer-image": {},
+    "trainer-image": set(),
 }
 """By top folder, the names that are still to be replaced: whoever replaces the last one of a name deletes it here."""
 
