@@ -11,8 +11,11 @@ import asyncio
 import contextlib
 import threading
 from itertools import count
+from pathlib import Path
+from types import CoroutineType
 from typing import TYPE_CHECKING, Final, Protocol
 
+import dtj_operator
 from dtj_operator.app import kopf_app
 from dtj_operator.app.manager import Manager
 from dtj_operator.app.settings import Settings
@@ -32,6 +35,7 @@ PATIENCE_SECONDS: Final = 30.0
 OPERATOR_NAMESPACE: Final = "dtj-system"
 """The namespace that the operator runs in."""
 
+OPERATOR_FOLDER: Final = str(Path(dtj_operator.__file__).parent)
 _numbers = count(1)
 
 
@@ -118,8 +122,14 @@ class OperatorProcess:
             self._loop.call_soon_threadsafe(act)  # type: ignore[arg-type]
 
     def _fall(self) -> None:
-        if not self._over:  # what winds the loop up is not the operator's
-            self._cancel_everything()
+        if self._over:  # what winds the loop up is not the operator's
+            return
+        for task in asyncio.all_tasks(self._loop):
+            # Not kopf's own, which do not end when all are cancelled at once; they have no part in any write.
+            work = task.get_coro()
+            if isinstance(work, CoroutineType) and work.cr_code.co_filename.startswith(OPERATOR_FOLDER):
+                task.cancel()
+        self.manager.ending.set()
 
     def _cancel_everything(self) -> None:
         for task in asyncio.all_tasks(self._loop):
