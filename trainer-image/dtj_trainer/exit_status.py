@@ -47,11 +47,6 @@ def exit_status_of(exc: BaseException) -> ExitStatus:
     return ExitStatus("user-error", 1, _one_line(f"{type(exc).__name__}: {error_text(exc)}{_raised_at(exc)}"))
 
 
-def peer_was_lost(exc: BaseException) -> bool:
-    """Return whether an exception means that another process of the job was lost."""
-    return exit_status_of(exc).exit_class == "peer-lost"
-
-
 def _known(exc: BaseException) -> ExitStatus | None:
     if isinstance(exc, TrainerError):
         return ExitStatus(str(exc.exit_class), exc.exit_code, _one_line(exc.message))

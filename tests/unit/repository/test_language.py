@@ -23,7 +23,6 @@ PENDING: dict[str, set[str]] = {
         "store",
     },
     "tests": {
-        "Life",
         "Recorder",
     },
     "trainer-image": set(),

@@ -1,18 +1,13 @@
-"""The pure parts of the loop: strategy, length, steps of a call, learning rate, what an error means."""
+"""The pure parts of a training: strategy, schedule, steps of a call, learning rate."""
 
-import errno
 import json
 
 import pytest
 
-from dtj_trainer.checkpoint import job_file
-from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster.environment import Environment, read
 from dtj_trainer.cluster.tf_config import read_tf_config
-from dtj_trainer.errors import PeerLost, PreflightFailed
-from dtj_trainer.exit_status import exit_status_of, peer_was_lost
-from dtj_trainer.storage.open import open_folder
+from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
 from dtj_trainer.training.keras.learning_rate import factor, known
@@ -158,83 +153,3 @@ def test_the_learning_rate_grows_with_the_global_batch_alone():
         factor("linear", 8, per_replica=False, total=None, base=64)
     with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
         known("sqrt")
-
-
-class UnavailableError(Exception):
-    __module__ = "tensorflow.python.framework.errors_impl"
-
-
-class ResourceExhaustedError(Exception):
-    __module__ = "tensorflow.python.framework.errors_impl"
-
-
-@pytest.mark.parametrize(
-    ("error", "cls", "code"),
-    [
-        (UnavailableError("recvmsg:Connection reset by peer"), "peer-lost", 75),
-        (PeerLost("gone"), "peer-lost", 75),
-        (PreflightFailed("no"), "preflight-failed", 1),
-        (ResourceExhaustedError("OOM when allocating tensor"), "out-of-memory", 137),
-        (ResourceExhaustedError("a.data; No space left on device"), "user-error", 1),
-        (OSError(errno.ENOSPC, "No space left on device"), "user-error", 1),
-        (MemoryError(), "out-of-memory", 137),
-        (SystemExit(3), "user-error", 3),
-        (SystemExit(0), "done", 0),
-        (SystemExit("because"), "user-error", 1),
-        (KeyboardInterrupt(), "killed", 130),
-        (ValueError("connection refused"), "user-error", 1),
-    ],
-)
-def test_an_exception_has_a_class_a_code_and_one_line(error, cls, code):
-    status = exit_status_of(error)
-    assert (status.exit_class, status.exit_code) == (cls, code)
-    assert "\n" not in status.message
-    assert peer_was_lost(error) == (cls == "peer-lost")
-
-
-def test_what_an_error_was_raised_from_counts():
-    wrapped = ValueError("wrapped")
-    wrapped.__cause__ = UnavailableError("Socket closed")
-    assert exit_status_of(wrapped).exit_class == "peer-lost"
-
-
-def a_job(**changes: object) -> JobFile:
-    values = {
-        "step": 3, "epoch": 0, "examples": 72, "strategy": "Mirrored", "replicas": 2, "workers": 1, "seed": 1,
-        "accumulate": 1, "global_batch": 24, "global_batch_given": 24, "uid": "u", "attempt": 1, "versions": {},
-    }  # fmt: skip
-    return JobFile(**{**values, **changes})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"replicas": 4, "workers": 2, "strategy": "MultiWorkerMirrored"},
-        {"global_batch": 48, "global_batch_given": None},
-        {"uid": "other"},
-    ],
-)
-def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes):
-    job_file.check(a_job(), a_job(**changes), "here")
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"strategy": "ParameterServer"}, "strategy Mirrored and this job has ParameterServer"),
-        ({"seed": 2}, "seed 1 and this job has 2; set it back to 1, or use another checkpoint directory"),
-        ({"global_batch": 48, "global_batch_given": 48}, "global_batch_size 24 and this job has 48"),
-    ],
-)
-def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words):
-    with pytest.raises(PreflightFailed, match=words):
-        job_file.check(a_job(), a_job(**changes), "here")
-
-
-def test_a_job_file_is_read_as_it_was_written(tmp_path):
-    place, file = open_folder(str(tmp_path)), tmp_path / job_file.NAME
-    assert job_file.read(place) is None
-    file.write_text(job_file.text(a_job()))
-    assert job_file.read(place) == a_job()
-    file.write_text("{")
-    assert job_file.read(place) is None

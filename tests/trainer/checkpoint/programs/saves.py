@@ -16,13 +16,13 @@ from dtj_trainer.storage.open import open_folder
 EVENTS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "shutil.rmtree", "os.link", "os.truncate"}
 
 
-class Dead(BaseException):
+class Killed(BaseException):
     """The process is gone: nothing after it touches a file."""
 
 
 @dataclass
-class Life:
-    """File operations that are left."""
+class FileOperations:
+    """The file operations that are allowed before the process counts as dead."""
 
     left: int = sys.maxsize
 
@@ -30,7 +30,7 @@ class Life:
         if event in EVENTS:
             self.left -= 1
             if self.left < 0:
-                raise Dead
+                raise Killed
 
 
 def save(step: int) -> None:
@@ -56,18 +56,18 @@ try:
 except TrainerError as error:
     found["message"], found["class"], found["code"] = error.message, str(error.exit_class), error.exit_code
 else:
-    life = Life()
-    sys.addaudithook(life.hook)
+    operations = FileOperations()
+    sys.addaudithook(operations.hook)
     survived: list[int] = []
     step, died = 1, True
     while died:
         value.assign(step + 1)
-        life.left, died = len(survived), False
+        operations.left, died = len(survived), False
         try:
             save(step + 1)
-        except Dead:
+        except Killed:
             died = True
-        life.left = sys.maxsize
+        operations.left = sys.maxsize
         reader = Checkpointer(str(directory), 2, None)
         name = reader.latest()
         value.assign(-1)
