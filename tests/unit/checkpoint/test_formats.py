@@ -45,13 +45,13 @@ def test_the_state_in_a_checkpoint_keeps_its_format():
     text = (WRITTEN / "state.json").read_text()
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002 - the legacy state is what programs use
-    assert content.from_json(text) == CONTENT
-    assert json.loads(content.to_json(CONTENT)) == json.loads(text)
+    assert content.restore(text) == CONTENT
+    assert json.loads(content.serialize(CONTENT)) == json.loads(text)
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002 - as above
     random.gauss(0, 1)
     np.random.normal()  # noqa: NPY002 - as above
-    assert content.to_json(CONTENT) == text
+    assert content.serialize(CONTENT) == text
 
 
 def test_job_json_keeps_its_format():

@@ -31,14 +31,14 @@ class CheckpointContent:
     """Those of the last epoch before the checkpoint."""
 
 
-def to_json(content: CheckpointContent) -> str:
+def serialize(content: CheckpointContent) -> str:
     """Return the content, and the random states of this moment, as a checkpoint stores them."""
     return json.dumps(
         {"position": position_to_json(content.position), "metrics": dict(content.metrics), **_random_state()}
     )
 
 
-def from_json(text: str) -> CheckpointContent:
+def restore(text: str | bytes) -> CheckpointContent:
     """Set the random states that a checkpoint holds, and return the rest of its content."""
     found: dict[str, Any] = json.loads(text)
     _set_random_state(found)
@@ -119,10 +119,9 @@ class TrackableContent:
 
         class State(tf.train.experimental.PythonState):
             def serialize(self) -> str:
-                return to_json(held.content)
+                return serialize(held.content)
 
             def deserialize(self, string_value: str | bytes) -> None:
-                text = string_value.decode() if isinstance(string_value, bytes) else string_value
-                held.content = from_json(text)
+                held.content = restore(string_value)
 
         return {"step": self._step, "state": State()}
