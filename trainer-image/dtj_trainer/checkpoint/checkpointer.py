@@ -26,7 +26,9 @@ from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy.initial_values import mark_restored
 
 INDEX = "checkpoint"
+"""The file that lists the visible checkpoints, as tf.train.CheckpointManager writes it."""
 VISIBLE_SECONDS = 20.0
+"""How long a process waits until it sees the checkpoint that the chief sees."""
 TRANSIENT_ERRORS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 """What a network volume reports while its server is away; a later attempt may succeed."""
 _NAME = re.compile(r"^ckpt-(\d+)$")
