@@ -100,6 +100,10 @@ REFUSED = {
         manifest(replicaSpecs={"worker": role(-1)}),
         "greater than or equal to 0",
     ),
+    "more than 2,000 replicas": (
+        manifest(replicaSpecs={"worker": role(2001)}),
+        "less than or equal to 2000",
+    ),
     "ParameterServer without ps": (
         manifest(strategy={"type": "ParameterServer"}, replicaSpecs={"chief": role(), "worker": role()}),
         "needs a chief, worker and ps",

@@ -28,6 +28,10 @@ GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 # Limits on what a user may write. CEL rules need a limit on every list and text that they read.
 SECONDS_MAX = 2_147_483_647
 COUNT_MAX = 100_000
+REPLICAS_MAX = 2_000
+"""Replicas of one role: a pass looks at each of them, and every pod carries the addresses of all."""
+TF_CONFIG_MAX = 131_000
+"""Bytes of TF_CONFIG. Linux passes no environment string of more than 131,072 bytes to a program."""
 NAME_MAX = 253
 TEXT_MAX = 1024
 PATTERN_MAX = 256
@@ -35,5 +39,9 @@ ROLES_MAX = 4
 KEYS_MAX = 64
 CONTAINERS_MAX = 32
 ENVIRONMENT_MAX = 512
+SERVER_MESSAGE_MAX = 1024
+"""Characters that are kept of a message about a pod; messages go into status."""
+TERMINATION_MESSAGE_MAX = 4096
+"""Characters that are kept of a termination message; the kubelet cuts at as many bytes."""
 LEVELS_MAX = 200
 """Nesting depth of a pod template: ten times the deepest field of a pod, and less than the 255 that pydantic allows."""

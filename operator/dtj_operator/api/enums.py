@@ -140,6 +140,7 @@ class Reason(StrEnum):
     # Invalid
     INVALID = "Invalid"
     BAD_PATTERN = "BadPattern"
+    TF_CONFIG_TOO_LONG = "TFConfigTooLong"
     SPEC_CHANGED = "SpecChanged"
     VALID = "Valid"
 

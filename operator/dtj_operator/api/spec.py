@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from dtj_operator.api.constants import COUNT_MAX, NAME_MAX, SECONDS_MAX, TEXT_MAX
+from dtj_operator.api.constants import COUNT_MAX, NAME_MAX, REPLICAS_MAX, SECONDS_MAX, TEXT_MAX
 from dtj_operator.api.enums import CleanPodPolicy, RestartPolicy, Role, StrategyType, SuccessType
 from dtj_operator.api.failure_policy_spec import FailurePolicy
 from dtj_operator.api.pod_template import check_pod_template
@@ -77,7 +77,12 @@ class Strategy(WireModel):
 class ReplicaSpec(WireModel):
     """One role of the job."""
 
-    replicas: int = Field(1, ge=0, le=COUNT_MAX, description="Number of pods of this role; at most 1 for chief.")
+    replicas: int = Field(
+        1,
+        ge=0,
+        le=REPLICAS_MAX,
+        description="Number of pods of this role; at most 1 for chief.",
+    )
     restart_policy: RestartPolicy = Field(
         RestartPolicy.ON_FAILURE,
         description="What happens after a failure. OnFailure: the operator replaces the pod. Always: "

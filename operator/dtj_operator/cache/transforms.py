@@ -6,7 +6,13 @@ from datetime import UTC, datetime
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.constants import LABEL_ATTEMPT, LABEL_INDEX, LABEL_ROLE
+from dtj_operator.api.constants import (
+    LABEL_ATTEMPT,
+    LABEL_INDEX,
+    LABEL_ROLE,
+    SERVER_MESSAGE_MAX,
+    TERMINATION_MESSAGE_MAX,
+)
 from dtj_operator.api.wire_model import parse_time
 from dtj_operator.reconcile.state.snapshot import TERMINAL, Container, Pod, Service, Terminated
 from dtj_operator.reconcile.state.trainer_messages import parse_count
@@ -46,12 +52,12 @@ def pod_from_json(raw: Mapping[str, Any]) -> Pod:
         over=status.get("phase") in TERMINAL,
         finalizers=bool(meta.get("finalizers")),
         reason=status.get("reason") or "",
-        message=status.get("message") or "",
+        message=(status.get("message") or "")[:SERVER_MESSAGE_MAX],
         ready=ready.get("status") == "True",
         node=intern(spec.get("nodeName") or ""),
         ip=status.get("podIP") or "",
         host_network=bool(spec.get("hostNetwork")),
-        unschedulable=(scheduled.get("message") or "no node fits") if stuck else "",
+        unschedulable=(scheduled.get("message") or "no node fits")[:SERVER_MESSAGE_MAX] if stuck else "",
         disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
         not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
         not_ready_since=parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "False" else None,
@@ -113,7 +119,7 @@ def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) ->
         init=init,
         restart_count=int(raw.get("restartCount") or 0),
         waiting_reason=waiting.get("reason") or "",
-        waiting_message=waiting.get("message") or "",
+        waiting_message=(waiting.get("message") or "")[:SERVER_MESSAGE_MAX],
         terminated=end,
         last_terminated=last,
     )
@@ -137,7 +143,7 @@ def _terminated(raw: Mapping[str, Any] | None) -> Terminated | None:
     return Terminated(
         exit_code=int(raw.get("exitCode") or 0),
         reason=raw.get("reason") or "",
-        message=raw.get("message") or "",
+        message=(raw.get("message") or "")[:TERMINATION_MESSAGE_MAX],
         finished_at=parse_time(raw.get("finishedAt")),
     )
 

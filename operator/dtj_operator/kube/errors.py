@@ -19,6 +19,11 @@ TOO_MANY = 429
 SERVER_ERRORS = 500
 
 
+MAX_MESSAGE_LENGTH = 1024
+"""Characters that are kept of the server's words. They go into logs and status, and an admission policy may send any
+number of them."""
+
+
 class KubeError(Exception):
     """A request that did not succeed. `code` is the HTTP status, 0 when there was no response."""
 
@@ -99,7 +104,7 @@ def error_from_response(
 
     `body` is the server's Status object, or empty. `idempotent`: the request may be sent twice.
     """
-    message = str(body.get("message") or f"the API server answered {code}")
+    message = str(body.get("message") or f"the API server answered {code}")[:MAX_MESSAGE_LENGTH]
     reason = str(body.get("reason") or "")
     if code == CONFLICT:
         kind = AlreadyExists if reason == "AlreadyExists" else Conflict

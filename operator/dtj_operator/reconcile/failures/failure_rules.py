@@ -1,7 +1,8 @@
 """Which failure rule matches a failure.
 
 Rules come before restartPolicy, the first match wins, and what a rule leaves out matches
-everything. Patterns are RE2: users write them, and no RE2 pattern makes matching slow.
+everything. Patterns are RE2: users write them, and no RE2 pattern makes matching slow. What one
+pattern may cost is bounded too, because one operator serves all users.
 """
 
 from __future__ import annotations
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from dtj_operator.api.enums import Role
     from dtj_operator.api.failure_policy_spec import ExitCodes, FailureRule
     from dtj_operator.reconcile.failures.failure import Failure
+
+
+PATTERN_BYTES = 64 * 1024
+"""What RE2 may use to compile a pattern: `\\pL{400}a` would take 7 MB, and 130 ms."""
+MATCH_BYTES = 256 * 1024
+"""What RE2 may use to match: with less it changes to a slower algorithm. re2 keeps 128 expressions."""
+TOO_LARGE = "too large"
+"""In RE2's words on an expression that needs more."""
+CHECKED_PATTERNS = 4096
+"""Patterns of which is known whether RE2 accepts them: every pass over a job asks."""
 
 
 def matching_rule(rules: Sequence[FailureRule], role: Role, failure: Failure) -> int | None:
@@ -58,24 +69,26 @@ def _has(codes: ExitCodes, code: int | None) -> bool:
 
 
 def _found(pattern: str, message: str) -> bool:
-    expression = _compiled(pattern)
-    if isinstance(expression, str):
+    if _refusal(pattern):
         return False
-    return expression.search(message.encode(errors="replace").decode()) is not None
+    return _compile(pattern, MATCH_BYTES).search(message.encode(errors="replace").decode()) is not None
 
 
+@lru_cache(maxsize=CHECKED_PATTERNS)
 def _refusal(pattern: str) -> str:
-    expression = _compiled(pattern)
-    return expression if isinstance(expression, str) else ""
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str) -> re2._Regexp | str:
-    """The expression, or RE2's own words on why it is none."""
-    options = re2.Options()
-    options.log_errors = False
+    """Return RE2's own words on why this is no expression, or too large a one; empty when it is fine."""
     try:
-        return re2.compile(pattern, options)
+        _compile(pattern, PATTERN_BYTES)
     except re2.error as error:
         words = error.args[0] if error.args else "refused"
-        return words.decode() if isinstance(words, bytes) else str(words)
+        text = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
+        return f"{text} (it may take {PATTERN_BYTES // 1024} KiB)" if TOO_LARGE in text else text
+    return ""
+
+
+def _compile(pattern: str, max_bytes: int) -> re2._Regexp:
+    """Compile a pattern within that much memory. Raises re2.error."""
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = max_bytes
+    return re2.compile(pattern, options)

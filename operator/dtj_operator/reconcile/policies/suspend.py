@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
-from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.policies.created import warn_of_growth, warn_of_spec
-from dtj_operator.reconcile.policies.validation import forget_refusal, validate_while_suspended
+from dtj_operator.reconcile.policies.validation import forget_refusal, unusable_spec, validate_while_suspended
 from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def suspend(scope: ReconcileScope) -> Verdict | None:
 def start(scope: ReconcileScope) -> None:
     """Set startTime before the first pod; a resume begins a new attempt.
 
-    A job whose rules cannot be read does not start: once it has, they could not be corrected any more.
+    A job whose spec cannot be used does not start: once it has, the spec could not be corrected any more.
     """
     if scope.lifecycle.start_time is not None:
         return
@@ -46,7 +45,7 @@ def start(scope: ReconcileScope) -> None:
         message = f"The job is resumed, attempt {scope.replicas.attempt}."
         scope.conditions.set_false(ConditionType.SUSPENDED, Reason.RESUMED, message)
         scope.plan.note(EventReason.RESUMED, message)
-    if pattern_problem(scope.spec.failure_policy.rules):
+    if unusable_spec(scope.job):
         return
     scope.lifecycle.start(scope.now)
     scope.lifecycle.choose_strategy()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
+from dtj_operator.builders.tf_config import tf_config_problem
 from dtj_operator.reconcile.failures.failure_rules import pattern_problem
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason, unanswered
 from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
-    from dtj_operator.api.spec import JobSpec
+    from dtj_operator.api.job import Job
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
@@ -25,7 +26,7 @@ def reject_unreadable_spec(scope: ReconcileScope) -> Verdict | None:
 
 def validate(scope: ReconcileScope) -> None:
     """Set or clear `Invalid`; no pod is made from an invalid spec."""
-    reason, message = _bad_pattern(scope.spec) or _problem(scope)
+    reason, message = unusable_spec(scope.job) or _problem(scope)
     if reason is None:
         invalid = scope.conditions.get(ConditionType.INVALID)
         if invalid and invalid.holds and not unanswered(invalid.reason, scope.snapshot, scope.pods, scope.replicas):
@@ -37,8 +38,8 @@ def validate(scope: ReconcileScope) -> None:
 
 
 def validate_while_suspended(scope: ReconcileScope) -> None:
-    """Check the patterns alone: what the server refused stands until the spec is another."""
-    bad, invalid = _bad_pattern(scope.spec), scope.conditions.get(ConditionType.INVALID)
+    """Check the spec alone: what the server refused stands until the spec is another."""
+    bad, invalid = unusable_spec(scope.job), scope.conditions.get(ConditionType.INVALID)
     if bad is not None:
         _set_invalid(scope, *bad)
     elif invalid and invalid.holds and invalid.reason != Reason.INVALID:
@@ -60,9 +61,13 @@ def _set_invalid(scope: ReconcileScope, reason: Reason, message: str) -> None:
         scope.plan.warn(EventReason.INVALID, message)
 
 
-def _bad_pattern(spec: JobSpec) -> tuple[Reason, str] | None:
-    words = pattern_problem(spec.failure_policy.rules)
-    return (Reason.BAD_PATTERN, f"{words}.") if words else None
+def unusable_spec(job: Job) -> tuple[Reason, str] | None:
+    """Return reason and sentence if nothing can be made from the spec, which the schema cannot see."""
+    words = pattern_problem(job.spec.failure_policy.rules)
+    if words:
+        return Reason.BAD_PATTERN, f"{words}."
+    words = tf_config_problem(job)
+    return (Reason.TF_CONFIG_TOO_LONG, f"{words}.") if words else None
 
 
 def _problem(scope: ReconcileScope) -> tuple[Reason | None, str]:

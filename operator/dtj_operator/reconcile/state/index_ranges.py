@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dtj_operator.api.constants import REPLICAS_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MAX_DIGITS = 9
+"""More digits than any index has."""
+
 
 def parse_ranges(text: str) -> list[int]:
-    """Return `0-2,5` as [0, 1, 2, 5]; parts that are no ranges are skipped."""
+    """Return `0-2,5` as [0, 1, 2, 5]; parts that are no ranges, and what no job has, are skipped."""
     indexes: list[int] = []
     for part in text.split(",") if text else ():
         first, _, last = part.partition("-")
-        if first.isdigit() and (last.isdigit() or not last):
-            indexes.extend(range(int(first), int(last or first) + 1))
-    return indexes
+        if _is_index(first) and (_is_index(last) or not last):
+            indexes.extend(range(int(first), min(int(last or first), REPLICAS_MAX - 1) + 1))
+        if len(indexes) >= REPLICAS_MAX:
+            break
+    return indexes[:REPLICAS_MAX]
 
 
 def format_ranges(indexes: Iterable[int]) -> str:
@@ -32,6 +39,10 @@ def format_ranges(indexes: Iterable[int]) -> str:
     if last >= 0:
         parts.append(_range(first, last))
     return ",".join(parts)
+
+
+def _is_index(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
 
 
 def _range(first: int, last: int) -> str:
