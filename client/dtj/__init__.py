@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtj import data, errors
-    from dtj_trainer import Job, Result, TrainContext, __version__, all_reduce, fit, init, session, train
+    from dtj_trainer import Result, Session, TrainContext, __version__, all_reduce, fit, init, session, train
 
 __all__ = [
-    "Job",
     "Result",
+    "Session",
     "TrainContext",
     "__version__",
     "all_reduce",

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from dtj_trainer.initialization import init
     from dtj_trainer.training.fit import fit
     from dtj_trainer.training.history import Result
-    from dtj_trainer.training.session import Job, session
+    from dtj_trainer.training.session import Session, session
     from dtj_trainer.training.train import all_reduce, train
 
 __version__ = "0.1.0"
-__all__ = ["Job", "Result", "TrainContext", "all_reduce", "data", "fit", "init", "session", "train"]
+__all__ = ["Result", "Session", "TrainContext", "all_reduce", "data", "fit", "init", "session", "train"]
 
-_PLACES = {
-    "Job": "dtj_trainer.training.session",
+_MODULES = {
+    "Session": "dtj_trainer.training.session",
     "Result": "dtj_trainer.training.history",
     "TrainContext": "dtj_trainer.context",
     "all_reduce": "dtj_trainer.training.train",
@@ -30,14 +30,14 @@ _PLACES = {
     "session": "dtj_trainer.training.session",
     "train": "dtj_trainer.training.train",
 }
-"""Where each public name lives; imported when it is first used."""
+"""The module of each public name; imported when the name is first used."""
 
 excepthook.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        value = getattr(importlib.import_module(_PLACES[name]), name)
+    if name in _MODULES:
+        value = getattr(importlib.import_module(_MODULES[name]), name)
     elif name == "data":
         value = importlib.import_module("dtj_trainer.data")
     else:

@@ -18,8 +18,8 @@ from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
 
-class Job:
-    """What a program needs to train by hand under the strategy of its job."""
+class Session:
+    """Everything that a training loop of your own needs: strategy, role, checkpoints, reports."""
 
     def __init__(self, context: TrainContext) -> None:
         self._context = context
@@ -105,7 +105,7 @@ class Job:
 
 
 @contextmanager
-def session() -> Iterator[Job]:
+def session() -> Iterator[Session]:
     """Everything prepared: TF_CONFIG read, peers up, strategy chosen, built and made the default.
 
     At its end the job is done: started again, it ends at once.
@@ -113,7 +113,7 @@ def session() -> Iterator[Job]:
     context = init()
     with exit_on_failure(context):
         process_takeover().wait()
-        job = Job(context)
+        job = Session(context)
         yield job
         job.finish()
         context.coordination.barrier()
