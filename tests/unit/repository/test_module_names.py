@@ -12,7 +12,7 @@ from dtj_trainer.preload import read_ahead
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = {"dtj_operator": ROOT / "operator", "dtj_trainer": ROOT / "trainer-image"}
-NAME = re.compile(r"(?<![\w./-])dtj_(?:operator|trainer)(?:\\?\.\w+)+")
+NAME = re.compile(r"(?<![\w./-])dtj_(?:operator|trainer)(?:\\?\.(?!__)\w+)+")
 """Also as a regular expression writes it."""
 NO_MODULES = {"dtj_trainer.data.open", "dtj_trainer.data.next", "dtj_trainer.told"}
 """Two names that functions are registered under with TensorFlow, and a module that a test makes up."""

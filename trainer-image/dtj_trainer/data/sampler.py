@@ -1,12 +1,12 @@
-"""Which examples a process reads, in which order. Pure, over numbers.
+"""The order in which each process reads the examples. Pure, over numbers.
 
-A pass over the data is a line of positions 0..size-1. It is dealt out in contiguous parts, equal to within one
+A pass over the data is a line of positions 0..size-1. It is divided into contiguous parts, equal to within one
 example, so that a process reads whole blocks of files but for the two at its ends. Within its part a process reads
 windows of `shuffle` positions, each in an order of its own. All of it follows from the seed, so a place in the data is
 two numbers: how many processes shared it, and how many examples they have read.
 
-When the number of processes changes, what each of the old ones had left of the pass is laid end to end and dealt out
-anew: each remaining example is read once, by somebody.
+When the number of processes changes, what each of the old ones had left of the pass is laid end to end and divided
+again: each remaining example is read once, by somebody.
 
 After j passes of together x examples, process r of n has read floor((x + r) / n) of them. These add up to x over r
 (Hermite's identity), so nobody is ever more than one example ahead, however many passes there are.

@@ -158,7 +158,7 @@ def _next(handle: Any) -> Any:
         work, pieces = _open_works[int(handle[0])]
         piece = next(pieces, None)
         if piece is None and work.reader.repeat:
-            raise RuntimeError("the reading has failed")  # and nobody may ask for ever for a piece with examples
+            raise RuntimeError("the reading has failed")  # else TensorFlow would ask for examples without end
         return piece or [
             np.empty([0, *(size or 0 for size in spec.shape[1:])], spec.dtype.as_numpy_dtype) for spec in work.specs()
         ]

@@ -29,7 +29,7 @@ class LocalFolder:
 
     def names(self) -> list[str]:
         try:
-            return os.listdir(self._path)  # noqa: PTH208 - asks a network file system's server anew
+            return os.listdir(self._path)  # noqa: PTH208 - asks a network file system's server again
         except FileNotFoundError:
             return []
 

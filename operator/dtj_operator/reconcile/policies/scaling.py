@@ -40,7 +40,7 @@ def scale(scope: ReconcileScope) -> None:
     if running:
         _record_restart(scope, running[0], message)
     elif replicas.success_replica is None and scope.recovery.incident is not None:
-        # Nobody is left to recover; who comes back one day starts anew.
+        # Nobody is left to recover; a replica that comes back later starts from the beginning.
         scope.recovery.cancel()
         scope.conditions.set_false(ConditionType.RESTARTING, Reason.NO_REPLICAS, message)
 
