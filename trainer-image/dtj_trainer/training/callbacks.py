@@ -1,4 +1,4 @@
-"""Keras callbacks around the loop."""
+"""Keras callbacks as hooks of the training loop."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 
 
 class Callbacks:
-    """Runs on every process; callbacks that write files run on the chief alone."""
+    """The Keras callbacks of a training, in every process; callbacks that write files run on the chief alone."""
 
     def __init__(self, callbacks: Any, model: Any, context: TrainContext, schedule: Schedule) -> None:
         import keras
@@ -28,8 +28,10 @@ class Callbacks:
         own = [callback for callback in callbacks if context.is_chief or not _writes(callback)]
         model.stop_training = False
         self._model = model
-        self._hear_training = any(_hears(callback, TRAINING) or _asks_by_batch(callback) for callback in callbacks)
-        self._hear_validation = any(_hears(callback, VALIDATION) for callback in callbacks)
+        self._wants_training_batches = any(
+            _overrides(callback, TRAINING) or _has_batch_frequency(callback) for callback in callbacks
+        )
+        self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
         self._list = None
         if callbacks:
             per_epoch = schedule.per_epoch or schedule.total
@@ -53,18 +55,18 @@ class Callbacks:
         hooks = Hooks(
             epoch_begin=callbacks.on_epoch_begin,
             epoch_end=callbacks.on_epoch_end,
-            validate=self._heard(evaluation, callbacks) if evaluation else None,
+            validate=self._with_callbacks(evaluation, callbacks) if evaluation else None,
             wants_stop=lambda: bool(self._model.stop_training),
         )
-        if self._hear_training:
+        if self._wants_training_batches:
             hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._schedule.batch(step))
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._schedule.batch(step), means)
         return hooks
 
-    def _heard(self, evaluation: Validation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
-        """The evaluation, with its begin, its end, and each batch where somebody listens."""
+    def _with_callbacks(self, evaluation: Validation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
+        """Return the validation with its Keras calls: begin, end, and each batch if a callback overrides that."""
         each = None
-        if self._hear_validation:
+        if self._wants_validation_batches:
             each = BatchHooks(
                 callbacks.on_test_batch_begin,
                 callbacks.on_test_batch_end,
@@ -93,9 +95,10 @@ def _check(callback: Any, context: TrainContext) -> None:
         )
 
 
-def _hears(callback: Any, methods: Sequence[str]) -> bool:
-    """Whether it has one of these methods of its own. Those of Keras' own callbacks mostly do nothing: of them, only
-    functions that they were given count.
+def _overrides(callback: Any, methods: Sequence[str]) -> bool:
+    """Return whether a callback overrides one of these methods.
+
+    Those of Keras' own callbacks mostly do nothing: of them, only functions that they were given count.
     """
     import keras
 
@@ -105,8 +108,8 @@ def _hears(callback: Any, methods: Sequence[str]) -> bool:
     return any(getattr(type(callback), name, None) is not getattr(base, name) for name in methods)
 
 
-def _asks_by_batch(callback: Any) -> bool:
-    """Whether it was given a frequency in batches."""
+def _has_batch_frequency(callback: Any) -> bool:
+    """Return whether the callback saves or updates every so many batches."""
     return getattr(callback, "save_freq", getattr(callback, "update_freq", "epoch")) != "epoch"
 
 
@@ -115,7 +118,7 @@ def _writes(callback: Any) -> bool:
 
 
 def _without_backups(callbacks: Sequence[Any], context: TrainContext) -> list[Any]:
-    """All but BackupAndRestore, which would set weights back when a training is resumed, and on the chief alone."""
+    """Return all but BackupAndRestore, which would reset the weights of a resumed training, on the chief alone."""
     others = [callback for callback in callbacks if "BackupAndRestore" not in _kinds(callback)]
     if len(others) < len(callbacks) and context.is_chief:
         print(  # noqa: T201 - the console line

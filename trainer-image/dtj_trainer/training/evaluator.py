@@ -1,6 +1,6 @@
-"""The evaluator: evaluates every kept checkpoint that it has not seen, until the job is done.
+"""The evaluator: evaluates every checkpoint that it has not evaluated yet, until the job is done.
 
-It works beside the job, on one device, and writes nothing but its own summaries.
+It runs beside the training, on one device, and writes only its own summaries.
 """
 
 import time
@@ -22,7 +22,7 @@ SEEN = "evaluated.json"
 
 
 class EvaluatorLoop:
-    """One evaluator; `evaluate` returns the metrics of what `checkpoints` has restored."""
+    """The loop of the evaluator; `evaluate` returns the metrics of the checkpoint that was restored."""
 
     def __init__(
         self,
@@ -36,20 +36,20 @@ class EvaluatorLoop:
         self._checkpoints = checkpoints
         self._evaluate = evaluate
         logs = f"{context.environment.checkpoint.logs}/eval"
-        self._place = open_folder(logs)
-        self._place.make()
+        self._folder = open_folder(logs)
+        self._folder.make()
         self._events = EventFileWriter(logs)
-        note = read_json(self._place, SEEN) or {}
-        same_job = note.get("uid", "") == context.environment.uid
+        state = read_json(self._folder, SEEN) or {}
+        same_job = state.get("uid", "") == context.environment.uid
         self._seen: dict[int, Mapping[str, float]] = (
-            {int(step): found for step, found in dict(note.get("steps") or {}).items()} if same_job else {}
+            {int(step): found for step, found in dict(state.get("steps") or {}).items()} if same_job else {}
         )
 
-    def to_the_end(self) -> tuple[int, Mapping[str, float]]:
-        """Evaluate until the step of done.json is evaluated; that step and its metrics.
+    def run(self) -> tuple[int, Mapping[str, float]]:
+        """Evaluate until the step of done.json is evaluated; returns that step and its metrics.
 
         Raises:
-            PreemptedUnsaved: asked to leave.
+            PreemptedUnsaved: the evaluator is preempted.
         """
         environment, reporter = self._context.environment, self._context.reporter
         preempted = self._context.commands.preempted
@@ -58,15 +58,15 @@ class EvaluatorLoop:
             done = done_file.read(environment.checkpoint.directory, environment.uid)
             for step in self._checkpoints.all_steps():
                 if step not in self._seen and not preempted.is_set():
-                    self._look(step)
+                    self._evaluate_step(step)
             if done is not None and (done.step in self._seen or done.step not in self._checkpoints.all_steps()):
                 self._events.close()
                 return done.step, self._seen.get(done.step, {})
             if preempted.wait(POLL_SECONDS):
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
 
-    def _look(self, step: int) -> None:
-        """Evaluate one checkpoint, unless it is pruned, or we are asked to leave, meanwhile."""
+    def _evaluate_step(self, step: int) -> None:
+        """Evaluate one checkpoint; skip it if it is deleted, or the evaluator is preempted, meanwhile."""
         reporter = self._context.reporter
         reporter.phase("validate")
         started = time.monotonic()
@@ -79,7 +79,7 @@ class EvaluatorLoop:
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}
-        write_json(self._place, SEEN, {"uid": self._context.environment.uid, "steps": steps})
+        write_json(self._folder, SEEN, {"uid": self._context.environment.uid, "steps": steps})
         self._events.write(step, metrics)
         self._events.flush()
         reporter.steps_done(StepsDone(step, 1, seconds, loss=metrics.get("val_loss"), metrics=metrics))

@@ -1,4 +1,4 @@
-"""What a training hands back."""
+"""The result of a training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Result:
 
 
 def numbers(found: Mapping[str, Any]) -> dict[str, float]:
-    """Metrics, each as one number: the mean of what Keras tells as an array; what is no number is left out."""
+    """Return metrics as numbers: the mean of an array; what is not a number is left out."""
     import numpy as np
 
     arrays = {name: np.asarray(value) for name, value in found.items()}

@@ -1,4 +1,4 @@
-"""What fit and train share: takeover, restore, loop, finish."""
+"""The part that `dtj.fit` and `dtj.train` share: takeover, restore, loop, finish."""
 
 import os
 import time
@@ -29,7 +29,7 @@ from dtj_trainer.training.validation import Validation
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What is trained, on what, and how long."""
+    """The arguments of one training: what is trained, on which data, and for how long."""
 
     context: TrainContext
     trainable: Trainable
@@ -38,7 +38,7 @@ class Training:
     validation: Validation | None
     callbacks: Sequence[Any] | None
     callback_model: Any
-    """What callbacks see as their model."""
+    """The `model` of the callbacks."""
     accumulate: int
     seed: int
     began: float
@@ -46,7 +46,7 @@ class Training:
     model: Any = None
     """The Keras model, which the result names; None for `dtj.train`."""
     load_initial_weights: Callable[[], None] | None = None
-    """Called where there is no checkpoint to go on from."""
+    """Called where there is no checkpoint to continue from."""
     export: str | None = None
     """Where the chief writes a SavedModel at the end."""
 
@@ -89,11 +89,11 @@ def run_training(training: Training) -> Result:
 
 
 def check_arguments(context: TrainContext, name: str, accumulate: int) -> None:
-    """Refuse what would not be trained as the program means it.
+    """Refuse arguments under which the training would not do what the program asks for.
 
     Raises:
-        PreflightFailed: the strategy is None, and there are several processes; or a second training would go on from
-            the checkpoints of the first, which are at its end; or a number of batches that is none.
+        PreflightFailed: the strategy is None, and there are several processes; or a second training would continue from
+            the checkpoints of the first, which has finished; or `accumulate` is below 1.
     """
     if context.trained and context.environment.checkpoint.directory:
         raise PreflightFailed(
@@ -110,7 +110,7 @@ def check_arguments(context: TrainContext, name: str, accumulate: int) -> None:
 
 
 def set_seed(context: TrainContext, seed: int) -> int:
-    """The training's seed; where init() set none, Python, NumPy, TensorFlow and Keras get it now."""
+    """Return the training's seed; if init() set none, seed Python, NumPy, TensorFlow and Keras with it."""
     chosen = seed or context.seed or 0
     if context.seed is None:
         import keras
@@ -120,12 +120,12 @@ def set_seed(context: TrainContext, seed: int) -> int:
 
 
 def optional_path(path: str | os.PathLike[str] | None) -> str | None:
-    """A path as text."""
+    """Return a path as a string."""
     return None if path is None else os.fspath(path)
 
 
 def _step_runner(training: Training) -> StepRunner:
-    """What makes steps from the data, once it was told the position to go on at."""
+    """Return the step runner of the strategy; it reads the data from the position given to `seek`."""
     context, data, accumulate = training.context, training.data, training.accumulate
     if not context.asynchronous:
         return CompiledStep(context, training.trainable, lambda position: data.dataset(position.data), accumulate)
@@ -139,7 +139,7 @@ def _step_runner(training: Training) -> StepRunner:
 
 
 def _wait_for_takeover(runner: StepRunner) -> float:
-    """Come as far as can be before the position is known; a standby waits here to take over. The seconds it waited."""
+    """Trace the step and wait for the takeover, in a standby; returns the seconds it waited."""
     takeover = process_takeover()
     if takeover.pending:
         runner.prepare()
@@ -147,7 +147,7 @@ def _wait_for_takeover(runner: StepRunner) -> float:
 
 
 def _from_position(training: Training, position: TrainingPosition) -> Schedule:
-    """The length of a training that has come to `position`, perhaps by other batches: epochs are passes over data."""
+    """Return the schedule from `position` on, which may have been reached with other batch sizes."""
     schedule, known = training.schedule, training.data.steps_per_epoch
     update = (training.data.batch_size.total or 0) * training.accumulate
     if known is None or not update or schedule.per_epoch != known:
@@ -156,27 +156,27 @@ def _from_position(training: Training, position: TrainingPosition) -> Schedule:
 
 
 def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
-    """Refuse data of which the processes do not see the same: they would share it wrongly, and wait for one another at
-    the end of an epoch. Every process calls it.
+    """Refuse data that differs between processes: they would divide it wrongly, and wait for one another at the end
+    of an epoch. Every process calls it.
 
     Raises:
-        PeersNotReady: this process sees more or less than the chief, as where a file came while the job started.
+        PeersNotReady: the chief sees other data, for example because a file was added while the job started.
     """
     if context.workers == 1:
         return
     own = data.fingerprint
-    told = context.coordination.broadcast(own)
-    if told != own:
+    expected = context.coordination.broadcast(own)
+    if expected != own:
         raise PeersNotReady(
-            f"the chief sees {told} in the data and this process {own}; give every replica the same files, and change "
-            "none of them during a job"
+            f"the chief sees {expected} in the data and this process {own}; give every replica the same files, and "
+            "change none of them during a job"
         )
 
 
 def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) -> Result:
-    """What the evaluator does instead of training."""
+    """Run the evaluator loop, in the evaluator."""
     context, validation = training.context, training.validation
-    step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).to_the_end()
+    step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).run()
     context.reporter.phase("done")
     return Result(step, metrics, context.choice.type, None, training.model)
 
@@ -188,7 +188,7 @@ def _finish(
     epoch: int,
     metrics: dict[str, float],
 ) -> None:
-    """Save the last step, export, leave done.json, and wait until everybody has come so far."""
+    """Save the last step, export, write done.json, and wait for all processes."""
     context = training.context
     context.reporter.phase("save")
     training.trainable.sync_statistics()

@@ -1,4 +1,4 @@
-"""How long a training is, and where its epochs end. Pure.
+"""The length of a training, and the steps at which its epochs end. Pure.
 
 A step is one optimizer update. `epochs` and `steps` together: whichever comes first.
 """
@@ -10,19 +10,19 @@ from dtj_trainer.errors import PreflightFailed
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """So many steps, or so many passes of `per_epoch` steps (None: the training has no epochs)."""
+    """The length of a training: `steps`, or `passes` epochs of `per_epoch` steps (None: it has no epochs)."""
 
     steps: int | None
     passes: int | None
     per_epoch: int | None
     first: int = 0
-    """The update count at which the first epoch would have begun, had all updates been as large as now."""
+    """The step at which the first epoch would have begun if all steps had today's batch size."""
 
     @classmethod
     def of(
         cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None, known_epoch_steps: int | None
     ) -> "Schedule":
-        """From the arguments of `fit` and `train`, and the updates in one pass over the data, where known.
+        """Return the schedule from the arguments of `fit` or `train`, and the steps in one pass over the data if known.
 
         Raises:
             PreflightFailed: nothing says where the training ends, or a number is impossible.
@@ -40,31 +40,31 @@ class Schedule:
         return cls(steps, epochs, per_epoch or None)
 
     def after(self, step: int, as_now: int) -> "Schedule":
-        """The same epochs for a training whose `step` updates took as many examples as `as_now` updates take now."""
+        """Return the schedule after `step` steps that read as many examples as `as_now` steps of today's batch size."""
         return replace(self, first=step - as_now)
 
     @property
     def total(self) -> int:
-        """The update count at which the training ends."""
+        """The step at which the training ends."""
         passes = None if self.passes is None or not self.per_epoch else self.first + self.passes * self.per_epoch
         return min(end for end in (self.steps, passes) if end is not None)
 
     def epoch(self, step: int) -> int:
-        """The epoch, from 0, that the step after `step` updates belongs to."""
+        """Return the epoch, from 0, of the step after `step` steps."""
         return (step - self.first) // self.per_epoch if self.per_epoch else 0
 
     def batch(self, step: int) -> int:
-        """The number, from 0, of the step after `step` updates in its epoch."""
+        """Return the number within its epoch, from 0, of the step after `step` steps."""
         return (step - self.first) % (self.per_epoch or self.total)
 
     def next_end(self, step: int) -> int:
-        """The update count at which the current epoch, or the training, ends."""
+        """Return the step at which the current epoch, or the training, ends."""
         if not self.per_epoch:
             return self.total
         return min(self.total, self.first + (self.epoch(step) + 1) * self.per_epoch)
 
     def ends_epoch(self, step: int) -> bool:
-        """Whether an epoch is over after `step` updates; the end of the training ends its last one, complete or not."""
+        """Return whether an epoch ends after `step` steps; the last one ends with the training, complete or not."""
         return step >= self.total or (self.per_epoch is not None and step > 0 and self.batch(step) == 0)
 
     @property

@@ -1,4 +1,4 @@
-"""Steps at which all processes of a program do the same, because one of them was asked to."""
+"""Steps at which all processes save, or save and exit, because one of them was asked to."""
 
 import math
 from collections.abc import Callable
@@ -8,17 +8,18 @@ from dtj_trainer.context import TrainContext
 
 AHEAD_SECONDS = 1.0
 READ_SECONDS = 1.0
-"""How long what somebody has written may be on its way to rank 0."""
+"""How long a key written by another process may take to reach rank 0."""
 
 LEAVE, SAVE = "leave", "save"
-Seen = Callable[[], str | None]
+ReadKey = Callable[[], str | None]
 
 
 class ScheduledStops:
-    """One after the other. Rank 0 sets each about a second ahead, and it holds if everybody has read it by then.
+    """The scheduled stops of one program, one at a time.
 
-    Steps have no sure length, so somebody can come past the step without having read it; then nobody acts, and the
-    next stop is set further ahead. A step that nobody reports means the first one after it that is.
+    Rank 0 sets each about a second ahead; it is valid if every process has read it before that step. Step times vary,
+    so a process can pass the step without having read it; then no process acts, and the next stop is set further
+    ahead. If the step itself is not reported, the first reported step after it counts.
     """
 
     def __init__(self, context: TrainContext) -> None:
@@ -29,59 +30,61 @@ class ScheduledStops:
         self._before = -1
         """The step of the last call."""
         self._next: _Stop | None = None
-        self._asked: Seen | None = None
-        self._made: Seen | None = None
-        self._wished = False
+        self._asked: ReadKey | None = None
+        self._made: ReadKey | None = None
+        self._request_sent = False
 
     def due(self, step: int, seconds_per_step: float) -> str:
-        """What all processes do after `step`: LEAVE, SAVE or nothing. Each of them calls it after the same steps."""
+        """Return what all processes do after `step`: LEAVE, SAVE or "". Each of them calls it after the same steps."""
         if self._context.workers == 1:
-            return self._wish()
+            return self._requested_action()
         before, self._before = self._before, step
         if self._next is None:
             ahead = math.ceil(AHEAD_SECONDS / max(1e-4, seconds_per_step)) if seconds_per_step else 1
-            self._look(before, step + (ahead << self._missed))
+            self._exchange(before, step + (ahead << self._missed))
         if self._next is None or step < self._next.step:
             return ""
         stop, self._next = self._next, None
-        holds = before < stop.step and self._holds()
+        holds = before < stop.step and self._all_have_read()
         self._number += 1
         self._asked = self._made = None
-        self._wished = False
+        self._request_sent = False
         self._missed = 0 if holds else self._missed + 1
         return stop.what if holds else ""
 
     def close(self) -> None:
-        """There are no more steps: nobody has to look out any longer."""
+        """Stop watching the keys: there are no more steps."""
         if self._made is not None:
             for name in ("asked", "made"):
                 self._context.coordination.set(self._key(name), "")
 
-    def _wish(self) -> str:
+    def _requested_action(self) -> str:
+        """Return what this process was asked to do: LEAVE, SAVE or ""."""
         commands = self._context.commands
         if commands.preempted.is_set():
             return LEAVE
         return SAVE if commands.checkpoint_wanted.is_set() else ""
 
-    def _look(self, before: int, proposed: int) -> None:
+    def _exchange(self, before: int, proposed: int) -> None:
+        """Publish this process's request, and read the next stop; rank 0 turns a request into a stop."""
         coordination, rank = self._context.coordination, self._context.rank
         if self._made is None:
             self._made = coordination.watch(self._key("made"))
             self._asked = coordination.watch(self._key("asked")) if rank == 0 else None
-        if not self._wished and (wish := self._wish()):
-            self._wished = True
-            coordination.set(self._key("asked"), wish)
+        if not self._request_sent and (action := self._requested_action()):
+            self._request_sent = True
+            coordination.set(self._key("asked"), action)
         if self._asked is not None and (what := self._asked()):
             coordination.set(self._key("made"), f"{proposed} {what}")
-        if not (told := self._made()):
+        if not (value := self._made()):
             return
-        at, what = told.split()
+        at, what = value.split()
         self._next = _Stop(int(at), what)
         if before < self._next.step:
             coordination.set(self._key(f"read/{rank}"), "yes")
 
-    def _holds(self) -> bool:
-        """Whether everybody has read it in time, as rank 0 sees it when it comes to the step."""
+    def _all_have_read(self) -> bool:
+        """Return whether every process has read the stop in time; rank 0 decides when it reaches the step."""
         coordination = self._context.coordination
         if self._context.rank == 0:
             read = all(

@@ -1,4 +1,4 @@
-"""dtj.session: everything prepared, the loop left to the user."""
+"""dtj.session: a prepared process for a custom training loop."""
 
 import math
 import time
@@ -41,19 +41,19 @@ class Session:
 
     @property
     def input_context(self) -> Any:
-        """A tf.distribute.InputContext: this process among the input pipelines."""
+        """The tf.distribute.InputContext of this process."""
         return self._context.sharding.input_context()
 
     def report(self, *, step: int, loss: Any = None, **metrics: Any) -> None:
-        """Tell how far the training is, after each step or each so many, the same ones in every process.
+        """Report the progress after each step, or after every n steps, the same steps in every process.
 
-        Where one process was asked to save or to leave, all of them save at the same step, a second later, what they
-        gave to `checkpoints.restore` or `checkpoints.save`, and leave if that was asked.
+        If one process was asked to save or to exit, all of them save at the same step, about a second later, what
+        they gave to `checkpoints.restore` or `checkpoints.save`, and exit if that was asked.
 
         Raises:
             UserError: the loss is not finite.
-            Preempted: asked to leave; the state of this step is saved.
-            PreemptedUnsaved: asked to leave; there is nothing to save, or nowhere to.
+            Preempted: the job is preempted; the state of this step is saved.
+            PreemptedUnsaved: the job is preempted; there is nothing to save, or no directory.
         """
         restore_garbage_collection()
         step = whole_step(step)
@@ -85,7 +85,7 @@ class Session:
             self.checkpoints.save_again(step)
 
     def finish(self) -> None:
-        """The program has trained to its end: the last reported step and its numbers are the job's."""
+        """Finish the job with the last reported step and its metrics."""
         self._context.reporter.phase("finish" if self.is_chief else "save")
         self._scheduled_stops.close()
         self._profiler.close()
@@ -106,9 +106,9 @@ class Session:
 
 @contextmanager
 def session() -> Iterator[Session]:
-    """Everything prepared: TF_CONFIG read, peers up, strategy chosen, built and made the default.
+    """Prepare a custom training loop: read TF_CONFIG, wait for peers, build the strategy and make it the default.
 
-    At its end the job is done: started again, it ends at once.
+    When the `with` block ends, the job is finished: a pod that starts again exits at once.
     """
     context = init()
     with exit_on_failure(context):
