@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,7 @@ def pod_from_json(raw: Mapping[str, Any]) -> Pod:
         host_network=bool(spec.get("hostNetwork")),
         unschedulable=(scheduled.get("message") or "no node fits")[:SERVER_MESSAGE_MAX] if stuck else "",
         disruption=_reason_of(disruption) if disruption.get("status") == "True" else "",
+        taken_away_at=_taken_away_at(meta, disruption),
         not_ready_reason=(ready.get("reason") or "") if ready.get("status") == "False" else "",
         not_ready_since=parse_time(ready.get("lastTransitionTime")) if ready.get("status") == "False" else None,
         containers=containers,
@@ -83,6 +84,16 @@ def _controller(references: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
+def _taken_away_at(meta: Mapping[str, Any], disruption: Mapping[str, Any]) -> datetime | None:
+    """Return when a pod's disruption or deletion began. A deletionTimestamp lies its grace period ahead of that."""
+    known = []
+    if disruption.get("status") == "True":
+        known.append(parse_time(disruption.get("lastTransitionTime")))
+    if deleted := parse_time(meta.get("deletionTimestamp")):
+        known.append(deleted - timedelta(seconds=int(meta.get("deletionGracePeriodSeconds") or 0)))
+    return min((at for at in known if at), default=None)
+
+
 def _phase(spec: Mapping[str, Any], status: Mapping[str, Any], containers: Iterable[Container]) -> str:
     """Return the pod's phase; terminal as soon as all its containers have terminated and will not be restarted.
 
@@ -93,7 +104,7 @@ def _phase(spec: Mapping[str, Any], status: Mapping[str, Any], containers: Itera
     if phase != "Running" or spec.get("restartPolicy") != "Never":
         return phase
     ends = [one.terminated for one in containers if not one.init]
-    if not ends or None in ends:
+    if not ends or None in ends or any(one.get("restartPolicy") == "Always" for one in spec.get("containers") or ()):
         return phase
     return "Failed" if any(end.exit_code for end in ends if end) else "Succeeded"
 

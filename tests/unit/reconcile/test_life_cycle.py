@@ -233,8 +233,10 @@ def test_chief_failure_without_restart_fails_the_job_although_workers_succeeded(
 
 def test_a_sidecar_that_runs_on_does_not_keep_the_job_alive():
     world = job(worker=1).running()
-    world.pod("worker", 0, {**done(), "phase": "Running"}).reconcile()
-    assert world.status.phase == "Succeeded"
+    world.pod("worker", 0, {**done(), "phase": "Running"})
+    side_car = {"name": "logs", "state": {"running": {}}}
+    world.pods["train-worker-0"]["status"]["containerStatuses"].append(side_car)
+    assert world.reconcile().status.phase == "Succeeded"
 
 
 def test_final_progress_comes_from_the_termination_message():

@@ -11,7 +11,8 @@ LAST_SIGNAL = 159
 NODE_LOSS_DISRUPTIONS = frozenset({"DeletionByTaintManager", "DeletionByPodGC"})
 EVICTION_DISRUPTIONS = frozenset({"EvictionByEvictionAPI", "TerminationByKubelet"})
 FREE_CODES = frozenset({0, EXIT_PREEMPTED, EXIT_RETRY, EXIT_KILLED, EXIT_TERMINATED})
-"""Codes that are free without evidence, ten in a row. 0 is a serving role that ended early."""
+"""Codes that are free without evidence, ten in a row. 0 is a serving role that ended early; of a pod that
+has failed as a whole it is charged."""
 
 
 def cause_of(failure: Failure) -> Cause:  # noqa: C901, PLR0911, PLR0912 - a table, first match wins
@@ -58,7 +59,8 @@ def charge_of(failure: Failure) -> Charge:
         return Charge.CHARGED
     if failure.evidence:
         return Charge.FREE
-    return Charge.FREE_LIMITED if failure.exit_code in FREE_CODES else Charge.CHARGED
+    free = failure.exit_code in FREE_CODES and not failure.pod_failed
+    return Charge.FREE_LIMITED if free else Charge.CHARGED
 
 
 def rank_of(failure: Failure) -> int:

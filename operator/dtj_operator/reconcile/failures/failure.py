@@ -9,7 +9,7 @@ from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.trainer_contract import (
     ExitClass,
 )
-from dtj_operator.reconcile.failures.termination import find_termination
+from dtj_operator.reconcile.failures.termination import failed_with_code_0, find_termination, kubelet_undecided
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 from dtj_operator.reconcile.state.trainer_messages import parse_count, parse_termination_message, valid_text
 
@@ -65,6 +65,8 @@ class Failure:
     deleted: bool = False
     """Has a deletionTimestamp that is not ours, or is gone though nobody of us deleted it."""
     node_lost: bool = False
+    pod_failed: bool = False
+    """The pod has failed as a whole, though its main container ended with 0."""
     node: str = ""
     step: int = 0
     at: datetime | None = None
@@ -114,7 +116,7 @@ VANISHED = Failure(exit_code=None, deleted=True, message="the pod is gone")
 """A pod that had been observed and is no more."""
 
 
-def failure_of(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
+def failure_of(pod: Pod, end: Terminated | None, main: str, *, node_lost: bool) -> Failure:
     """Return the facts of a pod that has failed or is being taken away."""
     message = end.message if end else pod.message
     told = parse_termination_message(message)
@@ -130,6 +132,7 @@ def failure_of(pod: Pod, end: Terminated | None, *, node_lost: bool) -> Failure:
         disruption=pod.disruption,
         deleted=pod.deleted_at is not None,
         node_lost=node_lost,
+        pod_failed=failed_with_code_0(pod, main),
         node=pod.node,
         step=parse_count(told.get("step")) or 0,
         at=end.finished_at if end else None,
@@ -146,9 +149,9 @@ def find_failure(replica: Replica, pods: JobPods, replicas: Replicas) -> Failure
     lost = pods.node_lost(pod)
     restarts_itself = replicas.restart_policy(replica) is RestartPolicy.ALWAYS and pod.phase != "Failed"
     end = None if restarts_itself else find_termination(pod, pods.main_container(replica))
-    over = end is not None or pod.phase in TERMINAL
+    over = (end is not None or pod.phase in TERMINAL) and not kubelet_undecided(pod)
     if over or lost or pod.deleted_at is not None:
-        return failure_of(pod, end, node_lost=lost)
+        return failure_of(pod, end, pods.main_container(replica), node_lost=lost)
     return None
 
 

@@ -120,9 +120,9 @@ def _under_never(root: RootCause, failed: Collection[Replica], replicas: Replica
     def ended_well(replica: Replica) -> bool:
         """Whether a pod that should go on serving has ended with 0, which is no failure of its container."""
         if replica == own:
-            return root.exit_code == 0
+            return root.exit_code == 0 and root.charge == Charge.FREE_LIMITED
         pod = pods.current(replica)
-        return pod is not None and has_succeeded(pod, pods.main_container(replica))
+        return pod is not None and has_succeeded(pod, pods.main_container(replica), node_lost=pods.node_lost(pod))
 
     never = [
         replica

@@ -77,7 +77,7 @@ def _charge(scope: ReconcileScope, root: RootCause, times: int) -> Verdict | Non
 
 
 def _root_cause(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> RootCause:
-    failure = failure_of(pod, container.last_terminated, node_lost=False)
+    failure = failure_of(pod, container.last_terminated, container.name, node_lost=False)
     root = root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now)
     if root.exit_code == 0:
         return root.model_copy(update={"charge": str(Charge.FREE), "rule": None})

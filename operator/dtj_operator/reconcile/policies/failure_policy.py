@@ -55,6 +55,10 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
         return None
     root = incident.root_cause
     told = describe_root_cause(root, replicas)
+    if recovery.failed <= replicas.completed:
+        recovery.cancel()
+        scope.conditions.set_false(ConditionType.RESTARTING, Reason.RECOVERED, f"{told}; its training is done.")
+        return None
     if recovery.failed.isdisjoint(replicas.desired):
         recovery.cancel()
         message = f"{told}; the job is scaled to go on without it."

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import RestartPolicy, Role
-from dtj_operator.reconcile.failures.termination import has_succeeded
+from dtj_operator.reconcile.failures.termination import has_succeeded, says_done
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.state.recovery import Recovery
@@ -34,23 +34,41 @@ def track_pods(scope: ReconcileScope) -> None:
             replicas.catch_up(pod.attempt)
         if _is_completed(scope, replica, pod):
             replicas.complete(replica)
+    _track_replaced(scope)
     if scope.snapshot.created_attempts and not scope.conditions.finished:
         _observe_created(scope)
     _track_first_pod(scope)
 
 
-def _is_completed(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
-    """Whether the replica is newly completed.
+def _track_replaced(scope: ReconcileScope) -> None:
+    """Record as completed what our trainer calls done in a pod that is already being replaced or stopped."""
+    for replica, pod in scope.pods.owned.items():
+        replaced = scope.pods.current(replica) is None and _may_complete(scope, replica, pod)
+        if replaced and says_done(pod, scope.pods.main_container(replica)):
+            scope.replicas.complete(replica)
 
-    Under Always nothing ever is: the kubelet starts an ended container again, and calls a pod Succeeded only if it was
-    deleted and all its containers ended with 0 then.
+
+def _is_completed(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
+    """Whether the replica is newly completed."""
+    if not _may_complete(scope, replica, pod):
+        return False
+    main = scope.pods.main_container(replica)
+    return says_done(pod, main) or (
+        has_succeeded(pod, main, node_lost=scope.pods.node_lost(pod))
+        and not _waits_to_be_replaced(replica, scope.replicas, scope.recovery)
+    )
+
+
+def _may_complete(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
+    """Whether the end of a replica's pod can complete it.
+
+    Under Always nothing ever is completed: the kubelet starts an ended container again, and calls a pod Succeeded only
+    if it was deleted and all its containers ended with 0 then.
     """
     return (
         replica not in scope.replicas.completed
         and not scope.lifecycle.only_serves(replica)
-        and has_succeeded(pod, scope.pods.main_container(replica))
         and not (scope.conditions.finished and pod.deleted_at)
-        and not _waits_to_be_replaced(replica, scope.replicas, scope.recovery)
         and scope.replicas.restart_policy(replica) is not RestartPolicy.ALWAYS
     )
 

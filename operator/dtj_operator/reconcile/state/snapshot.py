@@ -77,6 +77,8 @@ class Pod:
     """Message of PodScheduled=False with reason Unschedulable, else empty."""
     disruption: str
     """Reason of DisruptionTarget=True, else empty."""
+    taken_away_at: datetime | None
+    """When its disruption or its deletion began, whichever was first; None where neither did or the time is unknown."""
     not_ready_reason: str
     """Reason of Ready=False (for instance NodeNotReady), else empty."""
     not_ready_since: datetime | None
