@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dtj_operator.api.enums import Role
 from dtj_operator.reconcile.state.plan import DeleteService
 from tests.support.job_builder import (
@@ -10,6 +12,8 @@ from tests.support.job_builder import (
     failed,
     job,
     ready,
+    restarted,
+    worker,
 )
 
 
@@ -93,3 +97,49 @@ def test_a_resume_waits_for_pods_that_still_terminate():
     world.reap().reconcile()
     assert set(attempts(world).values()) == {"1"}
     assert world.status.restarts.total == 0
+
+
+# A suspension forgives nothing
+
+
+def test_a_failure_that_waits_for_its_restart_is_charged_when_the_job_is_suspended():
+    world = job(worker=2).running()
+    for charged in (1, 2):
+        world.pod("worker", 1, failed(1)).reconcile()
+        assert world.status.backoff.next_attempt_time is not None
+        world.spec(suspend=True).reconcile().reap()
+        assert (world.status.restarts.charged, world.status.restarts.total) == (charged, charged)
+        assert world.status.last_incident
+        assert (world.status.last_incident.cause, world.status.last_incident.action) == ("UserError", "Suspended")
+        world.reconcile().spec(suspend=False).reconcile().each(ready()).reconcile()
+        assert world.holds("Running")
+    assert world.restarts_of("worker") == 2
+
+
+def test_suspending_during_a_backoff_does_not_evade_max_restarts():
+    world = job(worker=1).spec(failurePolicy={"maxRestarts": 0}).running().pod("worker", 0, failed(1)).reconcile()
+    world.spec(suspend=True).reconcile()
+    assert world.decide().reason("Failed") == "MaxRestartsExceeded"
+    assert world.spec(suspend=False).reconcile().reap().reconcile().status.phase == "Failed"
+
+
+@pytest.mark.parametrize("seen_before", [True, False])
+def test_a_job_under_never_that_has_failed_does_not_run_again_after_a_suspension(seen_before: bool):  # noqa: FBT001
+    world = job(worker=worker("Never", 2)).running().pod("worker", 1, failed(1))
+    if seen_before:
+        world.reconcile()
+    world.spec(suspend=True).reconcile()
+    assert world.decide().reason("Failed") == "RestartPolicyNever"
+
+
+def test_a_disruption_is_free_of_charge_though_the_job_is_suspended_meanwhile():
+    world = job(worker=2).running().pod("worker", 1, failed(143, disruption="PreemptionByScheduler"))
+    world.spec(suspend=True).reconcile()
+    assert (world.status.restarts.charged, world.status.restarts.by_cause) == (0, {"Preempted": 1})
+    assert world.status.phase == "Suspended"
+
+
+def test_restarts_by_the_kubelet_that_nobody_has_counted_are_counted_before_a_suspension():
+    world = job(chief=1, worker=1, ps={"replicas": 1, "restartPolicy": "Always"}).running()
+    world.pod("ps", 0, restarted(1, 1)).spec(suspend=True).reconcile()
+    assert (world.status.restarts.charged, world.status.phase) == (1, "Suspended")

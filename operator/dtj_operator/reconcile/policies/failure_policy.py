@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.replicas import Replica
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
+SUSPENDED = "Suspended"
+"""`lastIncident.action` of an incident that a suspension ended before its restart."""
 NAMED = 5
 """So many replaced pods are named in an event."""
 
@@ -46,10 +48,8 @@ def reset_backoff(scope: ReconcileScope) -> None:
 def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
     """Collect failures in an incident, and act on it once when it is due: restart, or let the job fail."""
     policy, recovery, replicas = scope.spec.failure_policy, scope.recovery, scope.replicas
-    recovery.correct_clock()
-    for replica, failure in find_failures(scope.pods, replicas):
-        if _add_failure(scope, replica, failure) is Verdict.SETTLED:
-            return Verdict.SETTLED
+    if _collect(scope) is Verdict.SETTLED:
+        return Verdict.SETTLED
     incident = recovery.incident
     if incident is None or not recovery.waits_to_act:
         return None
@@ -74,6 +74,37 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
         return _fail(scope, root, decision.job_fails, decision.message)
     else:
         _restart(scope, incident, decision)
+    return None
+
+
+def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
+    """Decide the incident that waits for its action: the suspension takes the place of the restart.
+
+    It forgives nothing. What it costs is counted, and where the job fails instead of being restarted, it fails.
+    """
+    recovery, replicas = scope.recovery, scope.replicas
+    if _collect(scope) is Verdict.SETTLED:
+        return Verdict.SETTLED
+    incident = recovery.incident
+    if incident is None or not recovery.waits_to_act or recovery.failed <= replicas.completed:
+        return None
+    root, step = incident.root_cause, scope.reported_step
+    decision = decide_restart(scope.spec.failure_policy, root, recovery.failed, step, recovery, replicas, scope.pods)
+    if decision.job_fails is not None:
+        return _fail(scope, root, decision.job_fails, decision.message)
+    for replica in recovery.failed - replicas.completed:
+        recovery.count_replaced(replica.role)
+    recovery.record(root, decision, step)
+    recovery.remember(last_incident(root, time=incident.opened_at, action=SUSPENDED))
+    return None
+
+
+def _collect(scope: ReconcileScope) -> Verdict | None:
+    """Add what has failed since the last pass to incidents."""
+    scope.recovery.correct_clock()
+    for replica, failure in find_failures(scope.pods, scope.replicas):
+        if _add_failure(scope, replica, failure) is Verdict.SETTLED:
+            return Verdict.SETTLED
     return None
 
 

@@ -1,6 +1,6 @@
 """Stopping a job without ending it, and starting it.
 
-Charges and completed indexes outlive a suspension; startTime does not.
+Charges and completed indexes outlive a suspension; startTime does not. What has failed is counted before it is stopped.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
+from dtj_operator.reconcile.policies.container_restarts import count_container_restarts
 from dtj_operator.reconcile.policies.created import warn_of_growth, warn_of_spec
+from dtj_operator.reconcile.policies.failure_policy import settle_before_suspension
 from dtj_operator.reconcile.policies.validation import forget_refusal, unusable_spec, validate_while_suspended
 from dtj_operator.reconcile.state.plan import Verdict
 
@@ -20,6 +22,8 @@ def suspend(scope: ReconcileScope) -> Verdict | None:
     """Let a job have no unfinished pods, no service and no startTime while `spec.suspend` is set."""
     if not scope.spec.suspend:
         return None
+    if (count_container_restarts(scope) or settle_before_suspension(scope)) is Verdict.SETTLED:
+        return Verdict.SETTLED
     _accept_spec(scope)
     validate_while_suspended(scope)
     scope.lifecycle.choose_strategy()
