@@ -24,6 +24,11 @@
 {{- if .Values.watchNamespaces -}}-{{ .Release.Namespace }}{{- end -}}
 {{- end -}}
 
+{{- /* Operators that watch all namespaces elect one leader, whatever their release is called. */ -}}
+{{- define "dtj.leaseName" -}}
+{{- if .Values.watchNamespaces -}}{{ include "dtj.fullname" . }}{{- else -}}dtj-operator{{- end -}}
+{{- end -}}
+
 {{- /* Never the namespace's own "default": every pod there that names no account would get the operator's rights. */ -}}
 {{- define "dtj.serviceAccount" -}}
 {{- if .Values.serviceAccount.name -}}

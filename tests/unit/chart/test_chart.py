@@ -134,13 +134,28 @@ def test_leases_are_written_only_in_the_operators_own_namespace(render):
     }
 
 
+def test_only_the_lease_that_the_operator_is_told_to_hold_can_be_read_and_changed(render):
+    from dtj_operator.app.settings import parser, settings_from
+
+    for values in ({}, {"watchNamespaces": ["a"]}, {"fullnameOverride": "ours"}):
+        documents = render(release="blue", **values)
+        (deployment,) = of_kind(documents, "Deployment")
+        arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        lease = settings_from(parser().parse_args(arguments), {}).lease_name
+        rules = [rule for place, rule in operator_rules(documents) if place == "dtj-system"]
+        assert [(rule.get("resourceNames"), rule["verbs"]) for rule in rules] == [
+            ([lease], ["get", "update"]),
+            (None, ["create"]),
+        ]
+
+
 def test_fault_plans_on_the_server_in_this_process_run_under_the_rights_of_the_chart(render):
     assert [
-        (namespace, rule["apiGroups"], rule["resources"], rule["verbs"])
+        (namespace, rule["apiGroups"], rule["resources"], rule.get("resourceNames"), rule["verbs"])
         for namespace, rules in sorted(rights())
         for rule in rules
     ] == [
-        (namespace, rule["apiGroups"], rule["resources"], rule["verbs"])
+        (namespace, rule["apiGroups"], rule["resources"], rule.get("resourceNames"), rule["verbs"])
         for namespace, rule in sorted(operator_rules(render()), key=lambda found: found[0])
     ]
 
