@@ -1,11 +1,11 @@
-"""The public package: distributed training of Keras models and of training steps of your own.
+"""The public package: distributed training of Keras models and of your own training steps.
 
     import dtj
 
     dtj.init()
     dtj.fit(model, dataset, epochs=3)
 
-Importing this imports the standard library alone; each name is loaded when it is first used. `dtj_trainer`, where the
+Importing it imports only the standard library; each name is loaded when it is first used. `dtj_trainer`, where the
 names are defined, is not public.
 """
 
