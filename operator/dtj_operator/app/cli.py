@@ -30,7 +30,7 @@ LOST_GRACE_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """Exit code 0 on SIGTERM and SIGINT; otherwise the last line on stderr says why."""
+    """Run the command line. Returns 0 on SIGTERM and SIGINT; otherwise the last line on stderr says why."""
     environment = os.environ if environment is None else environment
     try:
         options = parser().parse_args(arguments)
@@ -87,13 +87,13 @@ def _run(settings: Settings, environment: Mapping[str, str]) -> int:
 
 
 def _say(sentence: str, code: int) -> int:
-    """The last line on stderr, and the exit code."""
+    """Print the last line on stderr, and return the exit code."""
     print(f"dtj-operator: {' '.join(sentence.split())}", file=sys.stderr, flush=True)  # noqa: T201
     return code
 
 
 def _leave() -> None:
-    """Leadership is lost: end the process soon, even if something hangs on the way out."""
+    """End the process soon because leadership is lost, even if something hangs during shutdown."""
     logger.error("leadership lost: ending", extra={"grace_seconds": LOST_GRACE_SECONDS})
 
     def end() -> None:

@@ -1,4 +1,4 @@
-"""/healthz, /readyz and /metrics."""
+"""The HTTP endpoints of the operator: /healthz, /readyz and /metrics."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
 def health(live: Callable[[], str], ready: Callable[[], str]) -> web.Application:
-    """`live` and `ready` answer with what is wrong, empty when all is well."""
+    """Return the application of /healthz and /readyz. `live` and `ready` return what is wrong, or nothing."""
     return _application({"/healthz": _verdict(live), "/readyz": _verdict(ready)})
 
 
 def metrics(text: Callable[[], bytes]) -> web.Application:
-    """Prometheus' text format."""
+    """Return the application with /metrics, in Prometheus' text format."""
 
     def answer() -> web.Response:
         return web.Response(body=text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
@@ -36,7 +36,7 @@ def metrics(text: Callable[[], bytes]) -> web.Application:
 
 @asynccontextmanager
 async def serving(application: web.Application, address: Address) -> AsyncIterator[int]:
-    """Serve until left; yields the port. Raises SettingsError when the address is not free."""
+    """Serve while the context is open; yields the port. Raises SettingsError when the address is not free."""
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1, handle_signals=False)
     await runner.setup()
     try:
@@ -51,7 +51,7 @@ async def serving(application: web.Application, address: Address) -> AsyncIterat
 
 
 def _listening(address: Address) -> socket.socket:
-    """Where only one of IPv4 and IPv6 is, as in a cluster of IPv6 alone, that one is listened to."""
+    """Open the socket: for IPv6 and IPv4, or for the one that the machine has."""
     place = (address.host, address.port)
     if not address.host:
         try:

@@ -1,4 +1,4 @@
-"""What kopf does for the operator: it watches the jobs, logs in, and starts and stops the manager.
+"""The kopf handlers of the operator: kopf watches the jobs, logs in, and starts and stops the manager.
 
 kopf runs in the loop of the process and takes its SIGTERM. Of its handlers of objects only `on.event` is used, so it
 writes nothing. Its probe would not answer before the start has ended: /healthz and /readyz are served by `http_server`.
@@ -113,7 +113,7 @@ def watch_only() -> kopf.OperatorSettings:
 
 
 class NoDiffBase(kopf.DiffBaseStorage):
-    """kopf compares every object with what it was before; nothing here asks for the difference."""
+    """A storage that is always empty: kopf compares every object with its former state, which is not needed here."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()
@@ -126,7 +126,7 @@ class NoDiffBase(kopf.DiffBaseStorage):
 
 
 class NoProgress(kopf.StatusProgressStorage):
-    """Nothing is in progress, so there is nothing to clear from a copy of every object."""
+    """A storage that is always empty: kopf need not clear progress from a copy of every object."""
 
     def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
         return essence

@@ -27,20 +27,20 @@ def _time(record: logging.LogRecord) -> str:
 
 
 class Text(logging.Formatter):
-    """For eyes."""
+    """A formatter for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the traceback if there is one."""
+        """Return one line, and the traceback if there is one."""
         facts = "".join(f" {name}={_quoted(value)}" for name, value in _facts(record).items())
         line = f"{_time(record)} {record.levelname.lower():7} {record.getMessage()}{facts}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class Json(logging.Formatter):
-    """For machines."""
+    """A formatter for machines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One JSON object on one line."""
+        """Return one JSON object on one line."""
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),

@@ -59,7 +59,7 @@ FINISH_SECONDS = 8.0
 
 
 def utc_now() -> datetime:
-    """Return the time of day."""
+    """Return the current time, in UTC."""
     return datetime.now(UTC)
 
 
@@ -280,7 +280,7 @@ class Manager:
             self.queue.add(key)
 
     def _phases(self) -> list[str]:
-        """Of all jobs that are this operator's. A standby knows them too, but its leader counts them."""
+        """Return the phases of all jobs of this operator; none on a standby, because its leader counts them."""
         if not self._working:
             return []
         return [cached.phase for _, cached in self.cache.jobs.items() if not cached.managed_by_external_controller]
@@ -290,7 +290,7 @@ class Manager:
             self._changed(key)
 
     def _live(self) -> str:
-        """What is wrong with this process; empty when nothing is."""
+        """Return what is wrong with this process; empty if nothing is."""
         if not all(relister.healthy for relister in self._relisters):
             return "no list of jobs and pods has succeeded for a quarter of an hour"
         return ""

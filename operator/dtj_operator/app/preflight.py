@@ -1,4 +1,4 @@
-"""What must be right before the operator starts: a cluster that answers, the CRD, the rights."""
+"""Checks before the operator starts: the API server answers, the CRD exists, the rights are granted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PreflightError(Exception):
 
 
 class Forbidden(PreflightError):
-    """Rights are missing, perhaps in one namespace alone."""
+    """The operator lacks rights, perhaps in one namespace alone."""
 
 
 async def check_cluster(client: ApiClient, rest_config: RestConfig, namespace: str | None, needed: Rights) -> None:
@@ -59,9 +59,9 @@ async def check_cluster(client: ApiClient, rest_config: RestConfig, namespace: s
 async def open_namespaces(
     client: ApiClient, rest_config: RestConfig, namespaces: Sequence[str | None], needed: Rights
 ) -> tuple[str | None, ...]:
-    """Those that can be worked in. Raises PreflightError where that is none.
+    """Return the namespaces that the operator can work in. Raises PreflightError if there is none.
 
-    Who deletes a namespace deletes the operator's rights in it: the jobs of all others go on all the same.
+    Deleting a namespace also deletes the operator's rights there; the jobs in all other namespaces must go on.
     """
     found: list[str | None] = []
     problems: list[Forbidden] = []
@@ -88,8 +88,9 @@ async def wait_for_rights(client: ApiClient, rest_config: RestConfig, namespace:
 
 
 async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
-    """Whether lost nodes can be told by their leases. It is asked once in the life of a process, so a server that
-    stumbles is asked again. Raises PreflightError, Unauthorized.
+    """Return whether nodes and their leases may be watched.
+
+    A process asks this only once, so it asks again after an error of the server. Raises PreflightError, Unauthorized.
     """
 
     async def check() -> list[bool]:
@@ -129,7 +130,7 @@ async def may_hold_lease(client: ApiClient, namespace: str) -> None:
 
 
 async def _patiently(check: Callable[[], Awaitable[T]], seconds: float) -> T:
-    """The answer of an API server that may take its time. Raises PreflightError when it takes longer than that."""
+    """Return the result of `check`, repeated while the server is unavailable. Raises PreflightError after `seconds`."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""Named tasks that run until the process ends, and what ends it."""
+"""The named tasks of a process, and the errors that end it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class LeadershipLost(Exception):
-    """Somebody else may lead now: the process has to end at once."""
+    """The lease is lost, so another process may lead now: this one has to end at once."""
 
 
 class RestartNeeded(Exception):
@@ -21,7 +21,7 @@ class Runnables:
     """The tasks of one process. None of them may end by itself."""
 
     def __init__(self, on_failure: Callable[[Exception], None]) -> None:
-        """`on_failure` is told of every task that ends without having been stopped."""
+        """`on_failure` is called for every task that ends without being stopped."""
         self._on_failure = on_failure
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -32,7 +32,7 @@ class Runnables:
         task.add_done_callback(self._report)
 
     async def stop(self, name: str, seconds: float) -> None:
-        """Cancel the tasks of this name, and give them so long to finish what they have begun."""
+        """Cancel the tasks of this name, and wait at most `seconds` until they have ended."""
         tasks = [task for task in self._tasks if task.get_name() == name]
         self._cancel(tasks)
         if tasks:

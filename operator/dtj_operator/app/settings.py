@@ -1,4 +1,4 @@
-"""What can be set, by flag or environment; the flag wins."""
+"""The settings, from flags or the environment; a flag takes precedence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """An address to listen on."""
 
     host: str
     """Empty: every address of the machine, of IPv6 and IPv4."""
@@ -35,16 +35,16 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Of `dtj-operator run`."""
+    """The settings of `dtj-operator run`."""
 
     kubeconfig: str | None = None
     namespaces: tuple[str, ...] = ()
     """Empty: the whole cluster."""
     leader_elect: bool = True
     lease_name: str = LEASE_NAME
-    """Operators with the same lease in the same namespace take turns."""
+    """Of the operators with the same lease in the same namespace, one leads at a time."""
     workers: int = 32
-    """Jobs that are worked on at the same time."""
+    """The number of jobs that are reconciled at the same time."""
     kube_api_qps: float = 0.0
     """Requests a second; 0 means unlimited."""
     kube_api_burst: int = 100
@@ -52,7 +52,7 @@ class Settings:
     health: Address | None = Address("", 8081)
     progress: bool = True
     network_policy: bool = False
-    """Whether each job gets a network policy of its own."""
+    """Whether each job gets its own network policy."""
     log_format: str = "text"
     log_level: str = "info"
 
@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line. Defaults are filled in by `parse`, so that the environment comes between."""
+    """Return the parser of the command line. `settings_from` sets the defaults, after the environment."""
     root = _Parser(
         prog="dtj-operator",
         description="Runs DistributedTrainingJobs on Kubernetes.",
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Settings:
-    """Flags, then environment, then defaults. Raises SettingsError."""
+    """Return the settings from flags, then the environment, then defaults. Raises SettingsError."""
     default = Settings()
     flags = vars(arguments)
 
@@ -139,7 +139,7 @@ def _flag(name: str) -> str:
 
 
 def _namespace(name: str) -> str:
-    """Never empty by mistake: no namespace at all is the whole cluster."""
+    """Return the namespace. Raises SettingsError for an empty one, because no namespace means the whole cluster."""
     if not NAMESPACE_NAME.fullmatch(name):
         msg = f"{_flag('NAMESPACE')} has {name!r} in it: name namespaces, or leave it out for the whole cluster"
         raise SettingsError(msg)
