@@ -1,4 +1,4 @@
-"""Finds the main container of a pod template, its TensorFlow port and its GPUs."""
+"""The main container of a pod template, its TensorFlow port and its GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chooses the tf.distribute strategy of a job, and says why."""
+"""The automatic choice of the tf.distribute strategy of a job, with its reason."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the operator knows of the cluster, as in client-go's tools/cache: reflectors fill indexers."""
+"""The cache of the cluster's objects, as in client-go's tools/cache: reflectors fill indexers."""

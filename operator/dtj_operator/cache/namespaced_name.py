@@ -12,7 +12,7 @@ class NamespacedName(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """As kubectl users write it."""
+        """Return `namespace/name`."""
         return f"{self.namespace}/{self.name}"
 
 

@@ -1,4 +1,4 @@
-"""When a node counts as lost. Pure: the time of day and the event loop's time are arguments.
+"""The rules by which a node counts as lost. Pure: the time of day and the event loop's time are arguments.
 
 A kubelet renews its Lease every ten seconds, some more often. A node is lost when its Lease has not been renewed for
 as long as the job allows, counted from the last renewal. It must also have been seen without a renewal for more than
@@ -46,7 +46,7 @@ class LeaseRenewal:
 
 @dataclass(frozen=True, slots=True)
 class NodeReadiness:
-    """What a Node object says of its node."""
+    """The readiness of a node, as its Node object reports it."""
 
     not_ready_since: datetime | None
     """lastTransitionTime of the Ready condition when it is not True."""
@@ -64,7 +64,7 @@ def read_renewal(lease: dict[str, Any], last: LeaseRenewal | None, loop_time: fl
 
 
 def read_readiness(node: dict[str, Any]) -> NodeReadiness:
-    """Return what a Node object says of its node."""
+    """Return the readiness that a Node object reports."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready: dict[str, Any] = next((entry for entry in conditions if entry.get("type") == "Ready"), {})
     return NodeReadiness(None if ready.get("status") == "True" else _parse_time(ready.get("lastTransitionTime")))

@@ -1,4 +1,4 @@
-"""NodeMonitor: watches nodes and their leases, and tells of lost ones.
+"""NodeMonitor: watches nodes and their leases, and reports lost nodes.
 
 `node_health` says when a node is lost. A watch may have missed something, so no node counts as lost before it has been
 read from the API server once more.
@@ -49,12 +49,12 @@ NodeHealth = tuple["Mapping[str, Node]", "datetime | None"]
 
 
 def no_node_health(_names: frozenset[str], _loss_seconds: float) -> NodeHealth:
-    """Return what an operator knows that has no right to read nodes: nothing."""
+    """Return no node health; for an operator that may not read nodes."""
     return NO_NODES, None
 
 
 class NodeMonitor:
-    """Watches nodes and their leases."""
+    """A monitor of nodes and their leases."""
 
     def __init__(self, client: ApiClient, now: Callable[[], datetime], on_node_change: Callable[[str], None]) -> None:
         """`on_node_change(node)` is called when a node becomes late, recovers, or disappears."""

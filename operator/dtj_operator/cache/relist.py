@@ -27,7 +27,7 @@ HEALTHY_PERIODS = 3
 
 
 class Relister:
-    """Lists one kind every five minutes, and soon after `relist_soon`."""
+    """A periodic lister of one kind: every five minutes, and soon after `relist_soon`."""
 
     def __init__(
         self,

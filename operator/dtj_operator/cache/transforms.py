@@ -119,7 +119,7 @@ def _containers(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mappin
 
 
 def _container(raw: Mapping[str, Any], own: Mapping[str, Any], *, init: bool) -> Container:
-    """Return one container. `own` is its part of the pod template, where it has a restartPolicy of its own."""
+    """Return one container. `own` is its part of the pod template, if that has its own restartPolicy."""
     state = raw.get("state") or {}
     waiting = state.get("waiting") or {}
     end, last = _terminated(state.get("terminated")), _terminated((raw.get("lastState") or {}).get("terminated"))

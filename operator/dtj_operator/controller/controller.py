@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Controller:
-    """Reconciles the jobs whose keys are in the work queue."""
+    """The loop that reconciles the jobs whose keys are in the work queue."""
 
     def __init__(self, queue: WorkQueue, reconciler: Reconciler, metrics: Metrics) -> None:
         self._queue = queue

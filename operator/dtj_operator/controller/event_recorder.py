@@ -50,7 +50,7 @@ class _PendingEvent(NamedTuple):
 
 
 class EventRecorder:
-    """Posts the events of one operator process."""
+    """The event recorder of one operator process."""
 
     def __init__(
         self, client: ApiClient, now: Callable[[], datetime], identity: str, *, busy: Callable[[], bool]

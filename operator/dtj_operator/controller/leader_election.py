@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """Durations in seconds. The first three are client-go's, with its defaults."""
+    """The durations of leader election, in seconds. The first three are client-go's, with its defaults."""
 
     lease_duration: float = 15.0
     """How long others wait after the last renewal."""
@@ -48,7 +48,7 @@ class LeaderElectionError(Exception):
 
 
 class LeaderElector:
-    """Acquires the lease, renews it, and tells when it is lost."""
+    """A candidate for leadership: acquires the lease, renews it, and reports its loss."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ RECONCILE_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 
 
 class Metrics:
-    """The operator's metrics, in a registry of their own."""
+    """The operator's metrics, in a separate registry."""
 
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -161,7 +161,7 @@ class Metrics:
 
 
 class _JobsByPhase:
-    """Computes dtj_jobs at each scrape."""
+    """A collector that computes dtj_jobs at each scrape."""
 
     def __init__(self, phases: Callable[[], Iterable[str]]) -> None:
         self._phases = phases

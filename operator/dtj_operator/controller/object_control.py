@@ -42,7 +42,7 @@ class NameTaken(CreationBlocked):
 
 
 class ObjectControl:
-    """Writes the objects of all jobs through one client."""
+    """The writer of the pods and services of all jobs, through one client."""
 
     def __init__(self, client: ApiClient, cache: JobCache, metrics: Metrics) -> None:
         self._client = client

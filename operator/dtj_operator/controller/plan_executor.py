@@ -45,7 +45,7 @@ class StaleCache(Exception):
 
 
 class PlanExecutor:
-    """Carries out the plans of all jobs."""
+    """The executor of the plans of all jobs."""
 
     def __init__(
         self,

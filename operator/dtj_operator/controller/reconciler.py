@@ -32,7 +32,7 @@ MIN_REQUEUE = timedelta(milliseconds=20)
 
 
 class Reconciler:
-    """Reconciles one job at a time. Of a job it keeps only since when its status waits to be written."""
+    """The reconciler of one job at a time. Its only memory is since when the status of a job waits to be written."""
 
     def __init__(
         self,

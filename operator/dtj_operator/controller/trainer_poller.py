@@ -40,13 +40,13 @@ HTTP_OK = 200
 
 
 def no_progress(_key: NamespacedName, _uid: str) -> Progress | None:
-    """Return what an operator knows that does not poll: nothing."""
+    """Return no progress; for an operator that does not poll."""
     return None
 
 
 @dataclass(slots=True)
 class _PollState:
-    """When a pod is to be asked next."""
+    """The time at which a pod is asked next."""
 
     job_uid: str
     pod_uid: str
@@ -57,7 +57,7 @@ class _PollState:
 
 
 class TrainerPoller:
-    """Polls the success pod of every running job, each at its own times."""
+    """A poller of the success pod of every running job, each at its own intervals."""
 
     def __init__(
         self,

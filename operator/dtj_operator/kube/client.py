@@ -122,7 +122,7 @@ class ApiClient:
     async def patch_status(
         self, resource: GroupVersionResource, namespace: str, name: str, patch: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Merge-patch the status; a resourceVersion in the patch is a precondition. Raises as `replace`."""
+        """Patch the status (merge patch); a resourceVersion in the patch is a precondition. Raises as `replace`."""
         path = resource.path(namespace, name, "status")
         return await self._transport.send("PATCH", path, WRITE, serializer.dumps(patch), MERGE_PATCH, idempotent=False)
 

@@ -35,7 +35,7 @@ class KubeError(Exception):
 
 
 class Retry(KubeError):
-    """Nothing was changed; the same request may succeed later."""
+    """A request that changed nothing; the same request may succeed later."""
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "", after: float | None = None) -> None:
         super().__init__(message, code=code, reason=reason)
@@ -65,7 +65,7 @@ class AlreadyExists(KubeError):
 
 
 class NotFound(KubeError):
-    """There is no such object, namespace or kind."""
+    """A request that names no existing object, namespace or kind."""
 
 
 class Gone(KubeError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class GroupVersionResource:
-    """Group, version and plural name of one kind, as in its path."""
+    """The group, version and plural name of one kind, as in its path."""
 
     group: str
     """Empty for the core group."""

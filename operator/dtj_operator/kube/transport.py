@@ -48,7 +48,7 @@ def watch_timeout(seconds: int) -> aiohttp.ClientTimeout:
 
 
 class Transport:
-    """Sends requests over one aiohttp session. Use as an async context manager."""
+    """A sender of requests over one aiohttp session. Use as an async context manager."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What to do about one job, given everything known about it.
+"""The decision about one job, given everything known about it.
 
 The list below is the rule book: the policies are asked in this order, each looks at one thing,
 and the first that settles the pass ends it. Then what a finished or suspended job must not keep is

@@ -53,7 +53,7 @@ def _status_of(scope: ReconcileScope) -> JobStatus:
 
 
 def _persisted(scope: ReconcileScope) -> PersistedState:
-    """What the operator remembers. Records that have not changed are written back as they were read."""
+    """Return the persisted state. Records that have not changed are written back as they were read."""
     replicas, before = scope.replicas, scope.job.status.persisted_state
     changed = replicas.changed
     return PersistedState.model_construct(
@@ -75,7 +75,7 @@ def _completed(replicas: Replicas) -> dict[Role, tuple[int, ...]]:
 
 
 def _hard(status: JobStatus) -> tuple[object, ...]:
-    """The part of a status whose change cannot wait. A new field of the status belongs here unless it may wait."""
+    """Return the part of a status whose change cannot wait. A new field belongs here unless it may wait."""
     persisted = status.persisted_state
     return (
         status.observed_generation,

@@ -1,4 +1,4 @@
-"""What people read first in a status: counts, phase and message. Nobody decides them; they follow from the parts."""
+"""The summary in a status, for people: counts, phase and message. They follow from all other fields."""
 
 from __future__ import annotations
 

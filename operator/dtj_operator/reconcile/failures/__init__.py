@@ -1,1 +1,1 @@
-"""What went wrong with a pod, and what it costs the job."""
+"""Failures of pods: what they are, their root cause, and what a restart costs the job."""

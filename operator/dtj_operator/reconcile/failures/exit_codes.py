@@ -17,7 +17,7 @@ RETRYABLE = frozenset({42, 75, 130, 137, 138, 143})
 
 
 class ExitVerdict(StrEnum):
-    """What an exit code says about trying again."""
+    """The meaning of an exit code: whether a restart may help."""
 
     SUCCESS = "success"
     PERMANENT = "permanent"

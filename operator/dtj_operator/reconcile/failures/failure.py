@@ -79,7 +79,7 @@ class Failure:
 
     @property
     def explicit(self) -> bool:
-        """Whether the program itself is to blame, in so many words."""
+        """Whether the pod itself reports that its program is to blame."""
         return self.out_of_memory or self.exit_class == ExitClass.USER_ERROR
 
     @property
@@ -101,14 +101,14 @@ class Failure:
 
     @property
     def words(self) -> str:
-        """What the pod said last, short enough for people."""
+        """The last message of the pod, shortened for people."""
         text = str(parse_termination_message(self.message).get("message") or "") or self.message
         line = " ".join(valid_text(text).split())
         return line if len(line) <= MESSAGE_KEPT else line[: MESSAGE_KEPT - 1] + "…"
 
 
 def rejected(pod_reason: str) -> bool:
-    """Whether the kubelet refused to run the pod."""
+    """Return whether the kubelet refused to run the pod."""
     return pod_reason in REJECTION_REASONS or pod_reason.startswith(OUT_OF_RESOURCE)
 
 

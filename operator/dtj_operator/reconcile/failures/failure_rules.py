@@ -1,4 +1,4 @@
-"""Which failure rule matches a failure.
+"""The matching of failure rules.
 
 Rules come before restartPolicy, the first match wins, and what a rule leaves out matches
 everything. Patterns are RE2: users write them, and no RE2 pattern makes matching slow. What one
@@ -62,7 +62,7 @@ def _matches(rule: FailureRule, role: Role, failure: Failure) -> bool:
 
 
 def _has(codes: ExitCodes, code: int | None) -> bool:
-    """A code that is not named is one of a failure, as in the failure policy of a batch/v1 Job."""
+    """Return whether the set has the code. NotIn never has 0, as in the failure policy of a batch/v1 Job."""
     if codes.operator == "In":
         return code in codes.values
     return bool(code) and code not in codes.values

@@ -1,4 +1,4 @@
-"""Why pods do not start: no image, no node, a taken name, a refused creation.
+"""Reasons why pods do not start: no image, no node, a taken name, a refused creation.
 
 Nothing of the job has failed, and each may pass by itself. Each is a reason of `Running=False`; the
 sentence keeps the words that were seen first, because the kubelet and the scheduler never say the
@@ -44,7 +44,7 @@ class PodProblem:
 
     @property
     def sentence(self) -> str:
-        """Both, for people."""
+        """Subject and words in one sentence, for people."""
         return f"{self.subject}: {self.words}"
 
 

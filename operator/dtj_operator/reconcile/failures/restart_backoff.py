@@ -1,4 +1,4 @@
-"""How long a restart waits."""
+"""The time that a restart waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an incident costs and leads to, decided once, from its root cause: charged or free, restart or fail.
+"""The restart decision, made once for each incident from its root cause: charged or free, restart or fail.
 
 Order of authority: failure rules, then restartPolicy, then the limit of restarts.
 """
@@ -118,7 +118,7 @@ def _under_never(root: RootCause, failed: Collection[Replica], replicas: Replica
     own = (root.role, root.index)
 
     def ended_well(replica: Replica) -> bool:
-        """Whether a pod that should go on serving has ended with 0, which is no failure of its container."""
+        """Return whether a pod that should go on serving has ended with 0, which is no failure of its container."""
         if replica == own:
             return root.exit_code == 0 and root.charge == Charge.FREE_LIMITED
         pod = pods.current(replica)
@@ -133,9 +133,9 @@ def _under_never(root: RootCause, failed: Collection[Replica], replicas: Replica
 
 
 def _is_permanent(root: RootCause, replicas: Replicas) -> bool:
-    """Whether the root cause is an exit code that no restart cures.
+    """Return whether the root cause is an exit code that no restart cures.
 
-    A disruption is the root cause unless the program itself is to blame in so many words.
+    Not if there is evidence of a disruption, unless the pod itself reports that its program is to blame.
     """
     return (
         replicas.restart_policy(Replica(root.role, root.index)) is RestartPolicy.EXIT_CODE

@@ -1,4 +1,4 @@
-"""Which replicas a restart replaces.
+"""The replicas that a restart replaces.
 
 Auto follows the strategy. Under every strategy but TPU that is the pods that failed: the
 survivors re-form in place (MultiWorkerMirrored), or never notice (ParameterServer). A TPU slice

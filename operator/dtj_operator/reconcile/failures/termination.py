@@ -36,7 +36,7 @@ def find_termination(pod: Pod, main: str) -> Terminated | None:
 
 
 def says_done(pod: Pod, main: str) -> bool:
-    """Whether the main container ended with code 0 and our trainer's word that training is done."""
+    """Return whether the main container ended with code 0, and our trainer reported that training is done."""
     container = find_container(pod, main)
     end = container.terminated if container else None
     return (
@@ -45,7 +45,7 @@ def says_done(pod: Pod, main: str) -> bool:
 
 
 def has_succeeded(pod: Pod, main: str, *, node_lost: bool = False) -> bool:
-    """Whether the main container is done. Code 0 alone does not say so.
+    """Return whether the main container is done. Code 0 alone does not say so.
 
     A failed pod has failed whatever its code, as in batch/v1, unless only another container failed. And a program that
     handles SIGTERM may end with 0 because it is stopped: it is done only if it ended before that began. Our trainer's
@@ -68,7 +68,7 @@ def has_succeeded(pod: Pod, main: str, *, node_lost: bool = False) -> bool:
 
 
 def kubelet_undecided(pod: Pod) -> bool:
-    """Whether all containers have ended with 0 and the kubelet has not said yet whether the pod failed.
+    """Return whether all containers have ended with 0 and the kubelet has not said yet whether the pod failed.
 
     Of a pod that it evicts or that a node shutdown stops, it reports the containers' ends before the failure.
     """
@@ -76,14 +76,14 @@ def kubelet_undecided(pod: Pod) -> bool:
 
 
 def failed_with_code_0(pod: Pod, main: str) -> bool:
-    """Whether the pod has failed as a whole, though its main container ended with code 0."""
+    """Return whether the pod has failed as a whole, though its main container ended with code 0."""
     container = find_container(pod, main)
     ended_with_0 = container is not None and container.terminated is not None and not container.terminated.exit_code
     return pod.phase == "Failed" and ended_with_0 and not _only_another_container_failed(pod, main)
 
 
 def _only_another_container_failed(pod: Pod, main: str) -> bool:
-    """Whether a container beside the main one is all that makes the pod Failed: nothing else is said of the pod."""
+    """Return whether the pod is Failed only because a container beside the main one failed."""
     others = (one for one in pod.containers if one.name != main and not one.init)
     failed = any(one.terminated and one.terminated.exit_code for one in others)
     return failed and not (pod.reason or pod.disruption or pod.deleted_at)

@@ -1,4 +1,4 @@
-"""What goes when a job is finished or suspended, and when the job itself goes."""
+"""Deletions when a job is finished or suspended, and the TTL after which the job itself is deleted."""
 
 from __future__ import annotations
 

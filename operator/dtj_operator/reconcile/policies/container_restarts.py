@@ -56,7 +56,7 @@ def count_container_restarts(scope: ReconcileScope) -> Verdict | None:
 
 
 def _belongs_to_incident(scope: ReconcileScope, replica: Replica) -> bool:
-    """Whether the restart belongs to the open incident, as other failures do, and is not counted again.
+    """Return whether the restart belongs to the open incident, as other failures do, and is not counted again.
 
     Those of a pod that the incident's own action has made do not. The job is Running no sooner than this pod is: were
     its restarts free till then, one that can never start would be restarted without end.

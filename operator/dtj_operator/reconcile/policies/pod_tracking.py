@@ -1,4 +1,4 @@
-"""What is seen for the first time, and must never be forgotten.
+"""Records what is seen for the first time and must be remembered: pods, completed replicas, progress.
 
 A pod that has been observed and is gone is a failure; a replica that is completed never runs again.
 """
@@ -49,7 +49,7 @@ def _track_replaced(scope: ReconcileScope) -> None:
 
 
 def _is_completed(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
-    """Whether the replica is newly completed."""
+    """Return whether the replica is newly completed."""
     if not _may_complete(scope, replica, pod):
         return False
     main = scope.pods.main_container(replica)
@@ -60,7 +60,7 @@ def _is_completed(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
 
 
 def _may_complete(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
-    """Whether the end of a replica's pod can complete it.
+    """Return whether the end of a replica's pod can complete it.
 
     Under Always nothing ever is completed: the kubelet starts an ended container again, and calls a pod Succeeded only
     if it was deleted and all its containers ended with 0 then.
@@ -74,7 +74,7 @@ def _may_complete(scope: ReconcileScope, replica: Replica, pod: Pod) -> bool:
 
 
 def _waits_to_be_replaced(replica: Replica, replicas: Replicas, recovery: Recovery) -> bool:
-    """Whether the replica's pod has failed and waits to be replaced: how it ends after that does not count."""
+    """Return whether the replica's pod has failed and waits to be replaced: how it ends after that does not count."""
     if replica.role is Role.EVALUATOR:
         restart = replicas.evaluator_restarts.get(replica.index)
         return restart is not None and restart.due is not None

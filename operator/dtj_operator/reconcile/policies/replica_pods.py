@@ -45,7 +45,7 @@ def reconcile_pods(scope: ReconcileScope) -> None:
 
 
 def _is_vacant(scope: ReconcileScope, replica: Replica, record: ReplicaRecord) -> bool:
-    """Whether the replica waits for its pod; a pod of an older attempt is deleted first."""
+    """Return whether the replica waits for its pod; a pod of an older attempt is deleted first."""
     pod = scope.pods.owned.get(replica)
     if pod is None:
         return not record.observed

@@ -139,6 +139,6 @@ def _ended_beside(down: list[Replica], pods: JobPods, replicas: Replicas) -> str
 
 
 def _same_subject(old: str, new: str) -> bool:
-    """Whether only the words after `subject:` differ; those keep changing by themselves."""
+    """Return whether only the words after `subject:` differ; those keep changing by themselves."""
     subject, colon, _ = new.partition(": ")
     return bool(colon) and old.startswith(f"{subject}: ")

@@ -1,4 +1,4 @@
-"""Stopping a job without ending it, and starting it.
+"""Suspends a job, starts it and resumes it.
 
 Charges and completed indexes outlive a suspension; startTime does not. What has failed is counted before it is stopped.
 """

@@ -1,4 +1,4 @@
-"""What only the operator can see to be wrong with a spec; the API server refuses the rest."""
+"""Checks of a spec that only the operator can make; the API server refuses everything else that is wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def reject_unreadable_spec(scope: ReconcileScope) -> Verdict | None:
-    """Report a spec that an older schema let through, and touch nothing."""
+    """Report a spec that an older schema accepted and this version cannot read, and touch nothing."""
     if not scope.job.problem:
         return None
     message = f"{scope.job.problem}; correct the spec."
@@ -91,7 +91,7 @@ def _problem(scope: ReconcileScope) -> tuple[Reason | None, str]:
 
 
 def _drifted(scope: ReconcileScope) -> bool:
-    """Whether the spec is another than the one the job was started with; a generation is compared once."""
+    """Return whether the spec is another than the one the job was started with; a generation is compared once."""
     if scope.lifecycle.start_time is None or not scope.lifecycle.spec_hash:
         return False
     if scope.job.status.observed_generation == scope.job.generation:

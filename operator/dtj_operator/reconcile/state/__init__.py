@@ -1,1 +1,1 @@
-"""What one pass over a job works with. Knows no policy."""
+"""The values of one pass over a job. Knows no policy."""

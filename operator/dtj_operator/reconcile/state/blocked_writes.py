@@ -1,6 +1,6 @@
 """Writes that the API server refused: why, and when each is tried again.
 
-A refused write rests twice as long after each refusal of its kind.
+The wait doubles with each refusal of the same kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class BlockedReason(StrEnum):
-    """Why the API server refused a write; the values are condition reasons."""
+    """The reason why the API server refused a write; the values are condition reasons."""
 
     NAME_TAKEN = "NameTaken"
     QUOTA_EXCEEDED = "QuotaExceeded"
@@ -40,14 +40,14 @@ class BlockedWrite:
     since: datetime
     """When the write was refused for the first time."""
     pause: timedelta
-    """How long it rests after the latest refusal."""
+    """The time from the latest refusal to the next attempt."""
     retry_at: datetime
-    """When it is tried again though nothing has changed."""
+    """When it is tried again even if nothing has changed."""
     generation: int
     """Generation of the job at that time; a newer spec is tried at once."""
 
     def rests(self, now: datetime) -> bool:
-        """Whether it is too early to try again. A clock that was set back does not make it wait for the difference."""
+        """Return whether it is too early to try again. Lasts at most `pause`, even if the clock was set back."""
         return now < self.retry_at <= now + self.pause
 
 
@@ -73,7 +73,7 @@ def record_refusal(
     now: datetime,
     before: BlockedWrite | None = None,
 ) -> BlockedWrite:
-    """Return what is kept of a refusal. `before`: what was kept of the one before it."""
+    """Return the record of a refusal. `before`: the record of the one before it."""
     if before is None or before.kind is not kind:
         pause = FIRST_PAUSE[kind]
         return BlockedWrite(kind, target, message, now, pause, now + pause, generation)
@@ -82,7 +82,7 @@ def record_refusal(
 
 
 def too_early(blocked_writes: Iterable[BlockedWrite], target: str, generation: int, now: datetime) -> bool:
-    """Whether that object may not be created yet. A new generation may try at once."""
+    """Return whether that object may not be created yet. A new generation may try at once."""
     return any(
         blocked.generation == generation
         and (blocked.target == target or blocked.kind not in ONE_TARGET_ONLY)
@@ -92,7 +92,7 @@ def too_early(blocked_writes: Iterable[BlockedWrite], target: str, generation: i
 
 
 def unanswered(reason: str, snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> bool:
-    """Whether a former operator reported that refusal, and its write has not been tried again since.
+    """Return whether a former operator reported that refusal, and its write has not been tried again since.
 
     Refusals live in the memory of one process; what they say stands in status until the next answer.
     """
@@ -100,7 +100,7 @@ def unanswered(reason: str, snapshot: Snapshot, pods: JobPods, replicas: Replica
 
 
 def untried(snapshot: Snapshot, pods: JobPods, replicas: Replicas) -> bool:
-    """Whether something is missing, and this operator has heard no refusal yet."""
+    """Return whether something is missing, and this operator has heard no refusal yet."""
     return (
         not snapshot.blocked_writes
         and snapshot.job.status.observed_generation == snapshot.job.generation

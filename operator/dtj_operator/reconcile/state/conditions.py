@@ -19,7 +19,7 @@ ALL_READY = "All pods are ready."
 
 
 class Conditions:
-    """Conditions by type. A transition time changes with the status alone, as meta.SetStatusCondition has it."""
+    """The conditions by type. A transition time changes with the status alone, as meta.SetStatusCondition has it."""
 
     __slots__ = ("_by_type", "_now")
 
@@ -33,7 +33,7 @@ class Conditions:
         return self._by_type.get(kind)
 
     def is_true(self, kind: ConditionType, reason: Reason | None = None) -> bool:
-        """Whether the condition is True, and for that reason if one is named."""
+        """Return whether the condition is True, and for that reason if one is named."""
         condition = self._by_type.get(kind)
         return condition is not None and condition.holds and (reason is None or condition.reason == reason)
 

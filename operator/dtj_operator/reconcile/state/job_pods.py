@@ -68,9 +68,9 @@ class JobPods:
         return pod
 
     def node_lost(self, pod: Pod) -> bool:
-        """Whether the pod's node has been given up. Where that depends on time alone, orders a look at that time.
+        """Return whether the pod's node counts as lost. Where time alone decides, requests a pass at that time.
 
-        Where nodes may not be read, the node controller's word on the pod counts: NodeNotReady. It comes late
+        Where nodes may not be read, the node controller's reason on the pod counts: NodeNotReady. It comes late
         (after its own grace period), and `nodeLossSeconds` are counted from there.
         """
         node = self._snapshot.nodes.get(pod.node) if pod.node else None
@@ -85,11 +85,11 @@ class JobPods:
         return self._now >= given_up
 
     def lost_nodes(self) -> tuple[str, ...]:
-        """Return the nodes of this job's pods that have been given up."""
+        """Return the lost nodes of this job's pods."""
         return tuple(sorted({pod.node for pod in self._snapshot.pods if pod.node and self.node_lost(pod)}))
 
     def is_up(self, replica: Replica) -> bool:
-        """Whether the replica does its part: its pod is Ready, or it is completed."""
+        """Return whether the replica does its part: its pod is Ready, or it is completed."""
         if replica in self._replicas.completed:
             return True
         pod = self.current(replica)
@@ -102,7 +102,7 @@ class JobPods:
         )
 
     def all_up(self) -> bool:
-        """Whether every chief, worker and ps does its part, and there is one to do it."""
+        """Return whether every chief, worker and ps does its part, and there is one to do it."""
         training = [replica for replica in self._replicas.desired if replica.role in TRAINING_ROLES]
         return (
             any(replica.role in WORKING_ROLES for replica in training)

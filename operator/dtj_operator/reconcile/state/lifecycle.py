@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Lifecycle:
-    """Times of a job, and what it was started with."""
+    """The times of a job, and the spec and strategy that it was started with."""
 
     __slots__ = (
         "_current_hash",
@@ -54,7 +54,7 @@ class Lifecycle:
         return self._current_hash != self.spec_hash
 
     def only_serves(self, replica: Replica) -> bool:
-        """Whether the replica only serves others, and so never completes."""
+        """Return whether the replica only serves others, and so never completes."""
         return replica.role is Role.PS or (
             replica.role is Role.WORKER and self.strategy_type is StrategyType.PARAMETER_SERVER
         )

@@ -1,4 +1,4 @@
-"""What is to be done about one job: the plan that `decide` returns and the plan executor carries out.
+"""The plan for one job, which `decide` returns and the plan executor carries out.
 
 Order of execution: the status is persisted, then events are queued, then deletions, then
 creations. Nothing after the status write is touched if that write fails.
@@ -29,7 +29,7 @@ class Verdict(Enum):
 
 
 class StatusWrite(StrEnum):
-    """When a changed status has to be written."""
+    """The urgency of the write of a changed status."""
 
     NOW = "now"
     DELAYED = "delayed"
@@ -38,7 +38,7 @@ class StatusWrite(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Creation of the pod of one replica, built by `builders.pod`."""
+    """The creation of the pod of one replica, built by `builders.pod`."""
 
     role: str
     index: int
@@ -49,7 +49,7 @@ class CreatePod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Deletion with a UID precondition; `force` means grace period 0."""
+    """The deletion of a pod with a UID precondition; `force` means grace period 0."""
 
     name: str
     uid: str
@@ -58,19 +58,19 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class CreateService:
-    """Creation of the headless service, built by `builders.service`."""
+    """The creation of the headless service, built by `builders.service`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteService:
-    """Deletion with a UID precondition."""
+    """The deletion of the service with a UID precondition."""
 
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Deletion of the job itself, after its TTL (background propagation)."""
+    """The deletion of the job itself, after its TTL (background propagation)."""
 
     uid: str
 
@@ -90,7 +90,7 @@ Action = CreatePod | DeletePod | CreateService | DeleteService | DeleteJob
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `decide` returns. `status` None: the job is not this operator's to touch."""
+    """The result of `decide`. `status` None: this operator must not touch the job."""
 
     status: JobStatus | None
     actions: tuple[Action, ...] = ()
@@ -106,7 +106,7 @@ class Plan:
 
 
 class PlanBuilder:
-    """Collects what the policies of one pass want to be done."""
+    """A collector of what the policies of one pass want to do."""
 
     __slots__ = ("_actions", "_events", "_requeue_at", "creation_blocked")
 

@@ -23,7 +23,7 @@ RESTART_IN_PLACE = "RestartInPlace"
 
 
 class FreeRestarts(NamedTuple):
-    """Restarts free of charge in a row: without a stretch of Running and without a new step."""
+    """The number of free restarts in a row: without a stretch of Running and without a new step."""
 
     free: int
     limited: int
@@ -32,7 +32,7 @@ class FreeRestarts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RestartDecision:
-    """What one root cause costs and leads to."""
+    """The restart decision for one root cause."""
 
     charged: bool
     grows_backoff: bool
@@ -45,7 +45,7 @@ class RestartDecision:
 
 
 class Recovery:
-    """What has failed, and what is done about it.
+    """The failures of a job, and its recovery from them.
 
     An incident is open while it waits for its action, and from then on until the job is Running.
     """
@@ -69,12 +69,12 @@ class Recovery:
 
     @property
     def excused(self) -> bool:
-        """Whether the cluster or a failure rule is behind the open incident."""
+        """Whether the open incident was caused by the cluster, or a failure rule decided it."""
         root = self.incident.root_cause if self.incident else None
         return root is not None and (root.evidence or root.rule is not None)
 
     def outlived(self, record: ReplicaRecord) -> bool:
-        """Whether the replica's pod is older than the action of the open incident, which did not replace it."""
+        """Return whether the replica's pod is older than the action of the open incident, which did not replace it."""
         acted = self.incident.acted_attempt if self.incident else None
         return acted is not None and record.attempt < acted
 

@@ -34,7 +34,7 @@ class Replica(NamedTuple):
 
 
 class ReplicaRecord(NamedTuple):
-    """What is remembered of a replica."""
+    """The persisted state of one replica."""
 
     attempt: int
     """Attempt that its pod has to be of."""
@@ -45,7 +45,7 @@ class ReplicaRecord(NamedTuple):
 
 
 class Replicas:
-    """Which replicas the spec asks for, which there are, and which are completed."""
+    """The replicas that the spec asks for, those that exist, and those that are completed."""
 
     __slots__ = (
         "_job_name",

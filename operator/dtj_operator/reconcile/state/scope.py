@@ -1,4 +1,4 @@
-"""What the policies of one pass work with."""
+"""The reconcile scope: what the policies of one pass read and change."""
 
 from __future__ import annotations
 

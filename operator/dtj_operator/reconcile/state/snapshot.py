@@ -23,7 +23,7 @@ TERMINAL = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Terminated:
-    """How a container ended, as the kubelet reports it."""
+    """The end of a container, as the kubelet reports it."""
 
     exit_code: int
     reason: str
@@ -48,7 +48,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """What the decisions need to know of a pod that carries our labels."""
+    """The fields that the decisions need of a pod with our labels."""
 
     name: str
     uid: str

@@ -1,4 +1,4 @@
-"""Reads what a pod says of itself: its answer to /status, and its termination message.
+"""Parsers of what a pod reports: its answer to /status, and its termination message.
 
 The pod belongs to the user: whatever it says, nothing may break.
 """
