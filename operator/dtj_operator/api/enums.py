@@ -35,7 +35,7 @@ ONE_POD_STRATEGIES = (StrategyType.ONE_DEVICE, StrategyType.MIRRORED, StrategyTy
 
 
 class RestartPolicy(StrEnum):
-    """What the operator does when the main container of a replica ends with an exit code other than 0."""
+    """The operator's action when the main container of a replica ends with an exit code other than 0."""
 
     ON_FAILURE = "OnFailure"
     ALWAYS = "Always"
@@ -164,7 +164,7 @@ class Cause(StrEnum):
 
 
 class Charge(StrEnum):
-    """Whether a restart counts towards `failurePolicy.maxRestarts`."""
+    """The cost of a restart: whether it counts towards `failurePolicy.maxRestarts`."""
 
     CHARGED = "Charged"
     FREE = "Proven"

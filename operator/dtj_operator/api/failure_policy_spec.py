@@ -71,7 +71,7 @@ class FailureRule(WireModel):
 
 
 class FailurePolicy(WireModel):
-    """Which failures lead to a restart, and how many of them."""
+    """The rules for failures: which lead to a restart, and how many restarts are allowed."""
 
     max_restarts: int = Field(
         3,

@@ -1,4 +1,4 @@
-"""What the operator stores in `status.ledger` to continue after a restart of its own."""
+"""The persisted state: what the operator stores in `status.ledger`, to continue when it is restarted."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class EvaluatorRestart(WireModel):
 
 
 class PersistedState(WireModel):
-    """The state that the operator needs after a restart of its own."""
+    """The state that the operator needs when it is restarted."""
 
     replicas: dict[Role, tuple[ReplicaGroup, ...]] = Field(
         default_factory=dict, alias="slots", description="Attempt of each replica, by role."

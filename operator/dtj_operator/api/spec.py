@@ -95,7 +95,7 @@ class ReplicaSpec(WireModel):
 
 
 class SuccessPolicy(WireModel):
-    """When the job has succeeded."""
+    """The condition under which the job has succeeded."""
 
     type: SuccessType = Field(
         SuccessType.CHIEF,
@@ -111,7 +111,7 @@ class SuccessPolicy(WireModel):
 
 
 class Checkpoint(WireModel):
-    """Where and how often the trainer saves checkpoints."""
+    """The place and the frequency of the checkpoints."""
 
     directory: str = Field(
         "",

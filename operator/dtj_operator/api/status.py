@@ -45,7 +45,7 @@ class ReplicaStatus(WireModel):
 
 
 class Restarts(WireModel):
-    """Counts of the incidents that led to a restart."""
+    """The counts of the incidents that led to a restart."""
 
     total: int = Field(0, description="All incidents that led to a restart.")
     charged: int = Field(0, description="Those of them that count towards failurePolicy.maxRestarts.")
@@ -128,7 +128,7 @@ class JobStatus(WireModel):
     persisted_state: PersistedState = Field(
         default_factory=lambda: _NOTHING_PERSISTED,
         alias="ledger",
-        description="State that the operator needs after a restart of its own; not for people.",
+        description="State that the operator needs when it is restarted; not for people.",
     )
 
     def condition(self, kind: ConditionType) -> Condition | None:

@@ -1,4 +1,4 @@
-"""Converts the JSON schema of a pydantic model into a structural schema, as the API server requires it.
+"""The conversion of the JSON schema of a pydantic model into a structural schema, as the API server requires it.
 
 The API server forbids `$ref`, `anyOf` with types, `const`, `title` and `propertyNames`, and lists
 have to say how they merge. Nothing else is changed.
