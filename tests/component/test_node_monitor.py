@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.cache.node_health import MISSING_SECONDS, RENEWAL_SECONDS
@@ -336,3 +337,30 @@ async def test_a_node_that_is_gone_is_looked_at_again_when_there_are_enough_othe
     await asyncio.sleep(2 * CHECK_SECONDS)
     assert "gone" in cluster.changed
     assert await cluster.lost("gone")
+
+
+async def test_a_pass_over_ten_times_as_many_silent_nodes_takes_about_ten_times_as_long():
+    async with ApiClient(RestConfig(server="http://127.0.0.1:9", token=Token("t")), user_agent="t") as client:
+        monitor = NodeMonitor(client, lambda: datetime.now(UTC), lambda _name: None)
+        nodes, leases = monitor.reflectors
+        renewed = (datetime.now(UTC) - timedelta(seconds=10)).isoformat()
+        for number in range(1000):
+            metadata = {"name": f"n{number}", "uid": f"u{number}", "resourceVersion": "1"}
+            monitor._nodes.upsert(
+                {"metadata": metadata, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            )
+            monitor._renewals.upsert({"metadata": metadata, "spec": {"renewTime": renewed}})
+        nodes.synced.set()
+        leases.synced.set()
+        monitor._late = {f"n{number}" for number in range(1000)}
+
+        def seconds(count: int) -> float:
+            names, best = frozenset(f"n{number}" for number in range(count)), float("inf")
+            for _ in range(5):
+                began = time.thread_time()
+                health, later = monitor.health(names, LOSS_SECONDS)
+                best = min(best, time.thread_time() - began)
+                assert (len(health), later is not None) == (count, True)
+            return best
+
+        assert seconds(1000) < 25 * seconds(100)

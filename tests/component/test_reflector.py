@@ -146,6 +146,63 @@ async def test_a_relist_finds_a_deletion_that_the_watch_has_missed(client, api_s
         await asyncio.sleep(0.05)
         assert names.known() == {"a"}
         relister = Relister(client, PODS, [None], names)
-        await relister.relist()
+        await relister.compare()
         assert names.known() == set()
         assert relister.healthy
+
+
+def requested(api_server: ApiServer, verb: str) -> list[str]:
+    return [request.name for request in api_server.log.select(lambda request: request.verb == verb)]
+
+
+async def test_a_relist_carries_metadata_alone_and_reads_only_what_the_watch_has_missed(
+    client, api_server, monkeypatch
+):
+    names = Names()
+    for name in ("a", "b", "c"):
+        pod(api_server, name)
+    await list_into(client, PODS, None, names)
+    versions = {entry: names.get(NamespacedName("default", "all"), entry).resource_version for entry in names.known()}
+    api_server.patch("pods", "default", "b", {"metadata": {"annotations": {"x": "1"}}})
+    pod(api_server, "d")
+    listed: list[dict[str, Any]] = []
+    request = client._transport.send
+
+    async def sent(*call: Any, **how: Any) -> Any:
+        answer = await request(*call, **how)
+        listed.extend(answer.get("items", ()))
+        return answer
+
+    monkeypatch.setattr(client._transport, "send", sent)
+    await Relister(client, PODS, [None], names).compare()
+    assert len(listed) == 4
+    assert all(item.keys() == {"apiVersion", "kind", "metadata"} for item in listed)
+    assert sorted(requested(api_server, "get")) == ["b", "d"]
+    assert names.known() == {"a", "b", "c", "d"}
+    assert names.get(NamespacedName("default", "all"), "b").resource_version > versions["b"]
+
+
+async def test_a_relist_that_finds_too_much_missing_lists_all(client, api_server, monkeypatch):
+    monkeypatch.setattr("dtj_operator.cache.relist.MAX_READS", 2)
+    names = Names()
+    for name in ("a", "b", "c"):
+        pod(api_server, name)
+    await Relister(client, PODS, [None], names).compare()
+    assert names.known() == {"a", "b", "c"}
+    assert requested(api_server, "get") == []
+
+
+async def test_a_relist_leaves_to_the_watch_what_it_brings_meanwhile(client, api_server, monkeypatch):
+    names = Names()
+    pod(api_server, "a")
+    pages = client.list_pages
+
+    async def overtaken(*call: Any, **how: Any) -> Any:
+        async for page in pages(*call, **how):
+            yield page
+            names.upsert(api_server.get("pods", "default", "a"))
+
+    monkeypatch.setattr(client, "list_pages", overtaken)
+    await Relister(client, PODS, [None], names).compare()
+    assert requested(api_server, "get") == []
+    assert names.known() == {"a"}

@@ -42,6 +42,7 @@ def test_a_whole_life_needs_every_right_of_the_rendered_role_and_no_other(
     mark = strict_control_plane.audit.mark()
     with _silent_node(strict_control_plane), operator(account):
         _train(jobs)
+        _fail_often(jobs)
         _meet_foreign_objects(jobs)
         _change_under_the_operators_hands(jobs, strict_control_plane, mark)
     made = requests(strict_control_plane, mark)
@@ -91,6 +92,24 @@ def _train(jobs: Jobs) -> None:
     jobs.until(lambda: jobs.status("train")["workers"] == "3/3" and jobs.holds("train", "Running"), "a larger job")
     jobs.end_pod("train-worker-0", 0)
     jobs.until(lambda: "train" not in jobs.names(), "a job that is gone after its time")
+
+
+def _fail_often(jobs: Jobs) -> None:
+    """Let so many pods fail that one event counts the last of them."""
+    jobs.create("failing", worker=13, failurePolicy={"maxRestarts": 100})
+    jobs.until(lambda: jobs.holds("failing", "Running"), "a job that runs")
+
+    def counted(count: int) -> bool:
+        return any(
+            event["message"].startswith("(combined from similar events)") and event["count"] == count
+            for event in jobs.events("failing")
+        )
+
+    for number in range(11):
+        jobs.end_pod(f"failing-worker-{number}", 1)
+    jobs.until(lambda: counted(1), "an event that stands for the eleventh failure")
+    jobs.end_pod("failing-worker-11", 1)
+    jobs.until(lambda: counted(2), "an event that counts the twelfth failure too")
 
 
 def _meet_foreign_objects(jobs: Jobs) -> None:

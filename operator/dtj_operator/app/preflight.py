@@ -32,7 +32,7 @@ NEEDED: Rights = (
     (JOBS, "status", ("patch",)),
     (PODS, "", ("get", "list", "watch", "create", "delete")),
     (SERVICES, "", ("get", "list", "watch", "create", "delete")),
-    (EVENTS, "", ("create",)),
+    (EVENTS, "", ("create", "patch")),
 )
 POLICY_RIGHTS: Rights = ((NETWORK_POLICIES, "", ("get", "create")),)
 """With a network policy for each job."""

@@ -78,6 +78,15 @@ class Indexer(Generic[T]):
             for entry in entries.values():
                 yield key, entry.value
 
+    def is_known(self, raw: dict[str, Any]) -> bool:
+        """Tell from an object's metadata alone whether this version of it, or a later one, has been taken in."""
+        key, metadata = self._key(raw), raw["metadata"]
+        version = parse_resource_version(metadata["resourceVersion"])
+        entry = self.get(key, metadata["name"]) if key is not None else None
+        if entry is not None and entry.uid == metadata["uid"]:
+            return entry.resource_version >= version
+        return key is None or version <= self._deleted.get(metadata["uid"], -1)
+
     def upsert(self, raw: dict[str, Any]) -> None:
         """Take in an object that exists, or did at its resourceVersion."""
         key = self._key(raw)

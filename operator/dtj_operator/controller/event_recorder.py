@@ -1,7 +1,7 @@
 """EventRecorder: posts Kubernetes events about jobs. Best effort: a lost event changes nothing.
 
 Events are posted in the background, two at a time. They wait a while for jobs in the work queue, so that a thousand
-jobs that start together get their pods before their events.
+jobs that start together get their pods before their events. Many similar events become one.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dtj_operator.kube.errors import KubeError
+from dtj_operator.controller.event_aggregator import EventAggregator
+from dtj_operator.kube.errors import AlreadyExists, KubeError
 from dtj_operator.kube.resources import EVENTS, JOBS
 
 if TYPE_CHECKING:
@@ -19,12 +21,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.cache.job_cache import CachedJob
+    from dtj_operator.controller.event_aggregator import JoinedEvent
     from dtj_operator.kube.client import ApiClient
     from dtj_operator.reconcile.state.plan import Event
 
 logger = logging.getLogger(__name__)
 
 COMPONENT = "dtj-operator"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 MAX_MESSAGE_LENGTH = 1024
 """Characters that the API server accepts in an event's message."""
 
@@ -47,6 +51,8 @@ class _PendingEvent(NamedTuple):
     name: str
     at: str
     event: Event
+    joined: JoinedEvent | None
+    """Set if this is the event that counts all similar ones after the first."""
 
 
 class EventRecorder:
@@ -62,6 +68,7 @@ class EventRecorder:
         self._now = now
         self._identity = identity
         self._last = 0
+        self._aggregator = EventAggregator()
         self._pending: asyncio.Queue[_PendingEvent] = asyncio.Queue(MAX_PENDING)
 
     async def run(self) -> None:
@@ -80,11 +87,21 @@ class EventRecorder:
 
     def event(self, cached: CachedJob, event: Event) -> None:
         """Queue an event about a job, to be posted soon."""
+        since, now = asyncio.get_running_loop().time(), self._now().strftime(TIME_FORMAT)
+        joined = self._aggregator.join(cached.uid, event, since)
+        if joined is not None:
+            joined.add(event.message, now)
+            if joined.pending:
+                return
         self._last = max(self._last + 1, time.time_ns())
         name = f"{cached.name}.{self._last:x}"
-        since, now = asyncio.get_running_loop().time(), self._now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        if joined is not None:
+            name = joined.name = joined.name or name
+        one = _PendingEvent(since, cached.namespace, cached.name, cached.uid, name, now, event, joined)
         try:
-            self._pending.put_nowait(_PendingEvent(since, cached.namespace, cached.name, cached.uid, name, now, event))
+            self._pending.put_nowait(one)
+            if joined is not None:
+                joined.pending = True
         except asyncio.QueueFull:
             logger.info("event dropped", extra={"job": f"{cached.namespace}/{cached.name}", "reason": event.reason})
 
@@ -93,14 +110,37 @@ class EventRecorder:
             one = await self._pending.get()
             try:
                 await self._wait_for_jobs(one.since + MAX_WAIT_SECONDS)
-                await self._client.create(EVENTS, one.namespace, self._body(one))
+                if one.joined is None:
+                    await self._client.create(EVENTS, one.namespace, self._body(one))
+                else:
+                    await self._post_joined(one, one.joined)
             except KubeError as error:
                 logger.info(
                     "event not posted",
                     extra={"event": one.name, "reason": one.event.reason, "error": error.message},
                 )
             finally:
+                if one.joined is not None:
+                    one.joined.pending = False
                 self._pending.task_done()
+
+    async def _post_joined(self, one: _PendingEvent, joined: JoinedEvent) -> None:
+        """Create the event, or write its new count; again if it has grown meanwhile."""
+        while joined.posted_count < joined.count:
+            count = joined.count
+            counted = {
+                "count": count,
+                "message": joined.message[:MAX_MESSAGE_LENGTH],
+                "lastTimestamp": joined.last_at,
+            }
+            if not joined.posted_count:
+                # It exists if an earlier creation succeeded without an answer.
+                with suppress(AlreadyExists):
+                    await self._client.create(EVENTS, one.namespace, self._body(one) | counted)
+                    joined.posted_count = count
+                    continue
+            await self._client.patch(EVENTS, one.namespace, one.name, counted)
+            joined.posted_count = count
 
     def _body(self, one: _PendingEvent) -> dict[str, Any]:
         return {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
 
 from dtj_operator.kube import serializer
-from dtj_operator.kube.transport import LIST, READ, WRITE, Transport, watch_timeout
+from dtj_operator.kube.transport import JSON, LIST, READ, WRITE, Transport, watch_timeout
 from dtj_operator.kube.watch_stream import watch_events
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dtj_operator.kube.watch_stream import WatchEvent
 
 MERGE_PATCH = "application/merge-patch+json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""Objects without spec and status; a server that cannot do that sends them whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,24 @@ class ApiClient:
         return await self._transport.send("GET", resource.path(namespace, name), READ, idempotent=True)
 
     async def list_pages(
-        self, resource: GroupVersionResource, namespace: str | None, *, labels: str = "", limit: int = 250
+        self,
+        resource: GroupVersionResource,
+        namespace: str | None,
+        *,
+        labels: str = "",
+        limit: int = 250,
+        accept: str = JSON,
     ) -> AsyncIterator[Page]:
-        """Yield a consistent list in chunks. Raises Gone when it took so long that the list must start again."""
+        """Yield a consistent list in chunks. Raises Gone when it took so long that the list must start again.
+
+        `accept`: METADATA_ONLY for objects without spec and status.
+        """
         query: dict[str, str] = {"limit": str(limit)}
         if labels:
             query["labelSelector"] = labels
         while True:
             path = f"{resource.path(namespace)}?{urlencode(query)}"
-            answer = await self._transport.send("GET", path, LIST, idempotent=True)
+            answer = await self._transport.send("GET", path, LIST, idempotent=True, accept=accept)
             metadata = answer.get("metadata") or {}
             yield Page(items=answer.get("items") or [], resource_version=str(metadata.get("resourceVersion") or "0"))
             token = metadata.get("continue")
@@ -124,6 +135,13 @@ class ApiClient:
     ) -> dict[str, Any]:
         """Patch the status (merge patch); a resourceVersion in the patch is a precondition. Raises as `replace`."""
         path = resource.path(namespace, name, "status")
+        return await self._transport.send("PATCH", path, WRITE, serializer.dumps(patch), MERGE_PATCH, idempotent=False)
+
+    async def patch(
+        self, resource: GroupVersionResource, namespace: str, name: str, patch: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Merge-patch an object. Raises NotFound, Refused, OutcomeUnknown."""
+        path = resource.path(namespace, name)
         return await self._transport.send("PATCH", path, WRITE, serializer.dumps(patch), MERGE_PATCH, idempotent=False)
 
     async def delete(

@@ -31,6 +31,7 @@ WRITE = aiohttp.ClientTimeout(total=15, connect=CONNECT_SECONDS)
 """How long a response may take."""
 SILENCE_SECONDS = 75.0
 """A watch that is silent for longer is dead: servers send a bookmark about once a minute."""
+JSON = "application/json"
 MAX_ATTEMPTS = 3
 FIRST_PAUSE_SECONDS = 0.2
 MAX_RETRY_AFTER_SECONDS = 30.0
@@ -102,9 +103,10 @@ class Transport:
         path: str,
         timeouts: aiohttp.ClientTimeout,
         content: bytes | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
         *,
         idempotent: bool,
+        accept: str = JSON,
     ) -> dict[str, Any]:
         """Send one request, again where the server surely has not acted on it or acting twice is harmless.
 
@@ -112,7 +114,9 @@ class Transport:
         """
         for attempt in range(1, MAX_ATTEMPTS + 1):
             try:
-                return await self._send_once(method, path, timeouts, content, content_type, idempotent=idempotent)
+                return await self._send_once(
+                    method, path, timeouts, content, content_type, idempotent=idempotent, accept=accept
+                )
             except Retry as error:
                 if attempt == MAX_ATTEMPTS:
                     raise
@@ -146,10 +150,14 @@ class Transport:
         content_type: str,
         *,
         idempotent: bool,
+        accept: str,
     ) -> dict[str, Any]:
         await self._rate_limiter.wait()
         try:
-            async with self._connections, self._open(method, path, timeouts, content, content_type) as response:
+            async with (
+                self._connections,
+                self._open(method, path, timeouts, content, content_type, accept=accept) as response,
+            ):
                 text = await response.read()
         except aiohttp.ClientConnectorError as error:
             self._record_request(method, "<error>")
@@ -174,12 +182,14 @@ class Transport:
         path: str,
         timeouts: aiohttp.ClientTimeout,
         content: bytes | None = None,
-        content_type: str = "application/json",
+        content_type: str = JSON,
+        *,
+        accept: str = JSON,
     ) -> aiohttp.client._RequestContextManager:
         if self._session is None:
             msg = "the client is not open"
             raise RuntimeError(msg)
-        headers = {"Accept": "application/json"}
+        headers = {"Accept": accept}
         if content is not None:
             headers["Content-Type"] = content_type
         token = self._config.token.current()

@@ -174,6 +174,10 @@ class Routes:
             {name: value for name, value in obj.items() if name not in {"apiVersion", "kind"} or kind.custom}
             for _, obj in found
         ]
+        if "as=PartialObjectMetadataList" in request.headers.get("Accept", ""):
+            partial = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}
+            items = [{**partial, "metadata": item["metadata"]} for item in items]
+            return {**partial, "kind": "PartialObjectMetadataList", "metadata": metadata, "items": items}
         return {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": metadata, "items": items}
 
     def _page(self, kind: Kind, token: str, version: str, match: str) -> tuple[int, tuple[str, str]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import Charge, EventReason, RestartPolicy, Role
+from dtj_operator.api.enums import Charge, RestartPolicy, Role
 from dtj_operator.reconcile.failures.failure import failure_of
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_restart
 from dtj_operator.reconcile.failures.root_cause import describe_root_cause, last_incident, root_cause
@@ -46,7 +46,7 @@ def count_container_restarts(scope: ReconcileScope) -> Verdict | None:
         root = _root_cause(scope, replica, pod, container)
         if root.exit_code:
             told = describe_root_cause(root, replicas)
-            scope.plan.warn(EventReason.POD_FAILED, f"{told}; the kubelet restarts it in place.")
+            scope.plan.report_failed_pod(root.role, root.cause, f"{told}; the kubelet restarts it in place.")
         if replica.role is Role.EVALUATOR or _belongs_to_incident(scope, replica):
             continue
         verdict = _charge(scope, root, new)

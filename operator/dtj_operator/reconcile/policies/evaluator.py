@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import EventReason, RestartPolicy, Role
+from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.persisted_state import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failure
@@ -65,10 +65,9 @@ def _leave(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
 
 def _announce(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
     code = "" if failure.exit_code is None else f" with exit code {failure.exit_code}"
-    scope.plan.warn(
-        EventReason.POD_FAILED,
-        f"Pod {scope.replicas.pod_name(replica)} failed{code} ({cause_of(failure)}); training goes on.",
-    )
+    cause = cause_of(failure)
+    message = f"Pod {scope.replicas.pod_name(replica)} failed{code} ({cause}); training goes on."
+    scope.plan.report_failed_pod(replica.role, cause, message)
 
 
 def _restart_when_due(scope: ReconcileScope, replica: Replica) -> None:

@@ -176,4 +176,5 @@ def _announce(scope: ReconcileScope, replica: Replica, failure: Failure) -> None
     code = failure.exit_code
     how = "is lost" if code is None else f"failed with exit code {code}"
     words = f": {failure.words}" if failure.words else ""
-    scope.plan.warn(EventReason.POD_FAILED, f"Pod {name}{where} {how} ({cause_of(failure)}){words}")
+    cause = cause_of(failure)
+    scope.plan.report_failed_pod(replica.role, cause, f"Pod {name}{where} {how} ({cause}){words}")

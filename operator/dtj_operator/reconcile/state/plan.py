@@ -11,10 +11,11 @@ from datetime import datetime
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING
 
+from dtj_operator.api.enums import EventReason
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
-    from dtj_operator.api.enums import EventReason
+    from dtj_operator.api.enums import Cause, Role
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import JobStatus
     from dtj_operator.reconcile.state.replicas import Replica
@@ -83,6 +84,8 @@ class Event:
     """Normal or Warning."""
     reason: str
     message: str
+    group: str = ""
+    """Events of one reason and group say similar things, and are joined when there are many; empty: never."""
 
 
 Action = CreatePod | DeletePod | CreateService | DeleteService | DeleteJob
@@ -125,6 +128,10 @@ class PlanBuilder:
     def warn(self, reason: EventReason, message: str) -> None:
         """Post a Warning event."""
         self._events.append(Event("Warning", str(reason), message))
+
+    def report_failed_pod(self, role: Role, cause: Cause, message: str) -> None:
+        """Post a Warning event about a failed pod; there may be a thousand of one role and cause."""
+        self._events.append(Event("Warning", str(EventReason.POD_FAILED), message, f"{role} {cause}"))
 
     def requeue_at(self, moment: datetime) -> None:
         """Look again at that time, or earlier."""
