@@ -64,8 +64,8 @@ def _listening(address: Address) -> socket.socket:
 
 def _verdict(check: Callable[[], str]) -> Callable[[], web.Response]:
     def answer() -> web.Response:
-        trouble = check()
-        return web.Response(status=UNAVAILABLE if trouble else 200, text=f"{trouble or 'ok'}\n")
+        problem = check()
+        return web.Response(status=UNAVAILABLE if problem else 200, text=f"{problem or 'ok'}\n")
 
     return answer
 

@@ -90,7 +90,7 @@ class Manager:
         self.ending = asyncio.Event()
         """Set when the process has to end: a part has failed, or the manager has been stopped."""
         self.failure: Exception | None = None
-        """Why it has to end, if not because it was told to."""
+        """The error that ends the process, if it does not end because of a signal."""
         self._runnables = Runnables(self._fail)
         self._open = AsyncExitStack()
         """HTTP servers, and connections to the API server."""

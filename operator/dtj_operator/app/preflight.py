@@ -108,7 +108,7 @@ async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
         allowed = False
     if not allowed:
         logger.warning(
-            "no right to get, list and watch nodes and their leases: lost nodes are told by their pods, later"
+            "no right to get, list and watch nodes and their leases: lost nodes are noticed by their pods, later"
         )
     return allowed
 

@@ -19,7 +19,7 @@ MIN_PERIODS = 3
 MISSING_SECONDS = 5.0
 """How long a node may be missing here: a pod may name a node before our watch has seen it."""
 MIN_NODES = 3
-"""With fewer nodes, an outage of the operator cannot be told from lost nodes by their number."""
+"""With fewer nodes, an outage of the operator cannot be distinguished from lost nodes by their number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A failure as a candidate for the root cause of an incident, and what status and people are told of it."""
+"""A failure as a candidate for the root cause of an incident, and its description in status and messages."""
 
 from __future__ import annotations
 

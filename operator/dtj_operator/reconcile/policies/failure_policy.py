@@ -80,7 +80,7 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
 def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
     """Decide the incident that waits for its action: the suspension takes the place of the restart.
 
-    It forgives nothing. What it costs is counted, and where the job fails instead of being restarted, it fails.
+    The suspension resets no count: what the incident costs is counted, and where the job fails instead of being restarted, it fails.
     """
     recovery, replicas = scope.recovery, scope.replicas
     if _collect(scope) is Verdict.SETTLED:

@@ -61,7 +61,7 @@ def _recreated(replicas: Replicas, before: StrategyType | None, now: StrategyTyp
 
 
 def _record_restart(scope: ReconcileScope, first: Replica, message: str) -> None:
-    """Record that running pods are created again: a restart that is nobody's fault."""
+    """Record that running pods are created again: a restart that is free of charge."""
     root = RootCause(
         role=first.role,
         index=first.index,

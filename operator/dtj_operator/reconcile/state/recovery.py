@@ -129,7 +129,7 @@ class Recovery:
         )
 
     def record_scaling(self, root: RootCause, attempt: int) -> None:
-        """Count the restart that a new size makes of running pods, which is nobody's fault."""
+        """Count the free restart of running pods that a new size causes."""
         counts = self.restarts.by_cause
         self.restarts = self.restarts.model_copy(
             update={
