@@ -80,7 +80,8 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
 def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
     """Decide the incident that waits for its action: the suspension takes the place of the restart.
 
-    The suspension resets no count: what the incident costs is counted, and where the job fails instead of being restarted, it fails.
+    Suspending resets no count: the incident is counted as if the job were restarted, and the job fails where it would
+    have failed.
     """
     recovery, replicas = scope.recovery, scope.replicas
     if _collect(scope) is Verdict.SETTLED:
