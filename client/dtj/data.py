@@ -1,4 +1,4 @@
-"""Data for training: sources, and the Pipeline that puts them in order.
+"""Data for training: sources, and the Pipeline that turns them into batches.
 
 Like the package, it imports nothing until a name is used.
 """

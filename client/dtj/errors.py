@@ -1,4 +1,4 @@
-"""The exceptions of a training, one class for each way to end."""
+"""The exceptions that a training ends with, one class for each cause."""
 
 from dtj_trainer.errors import (
     Fenced,

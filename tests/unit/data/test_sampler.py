@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dtj_trainer.data.position import ReadSpan, read_on
-from dtj_trainer.data.sampler import Order, even_part, gathered, sample_positions
+from dtj_trainer.data.sampler import Order, even_share, merge_windows, sample_positions
 
 
 def examples(order, history, workers, index, count, *, repeat=True):
@@ -100,7 +100,7 @@ def test_each_pass_and_each_seed_has_an_order_of_its_own():
 
 
 def test_validation_parts_are_everything_once():
-    parts = [p for index in range(3) for p in even_part(11, 3, index)]
+    parts = [p for index in range(3) for p in even_share(11, 3, index)]
     assert parts == list(range(11))
 
 
@@ -108,6 +108,6 @@ def test_validation_parts_are_everything_once():
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 30))), st.integers(1, 20), st.integers(0, 20))
 def test_gathered_positions_keep_order_and_passes(windows, least, more):
     windows = [(number, np.arange(length)) for number, length in sorted(windows, key=lambda each: each[0])]
-    found = list(gathered(iter(windows), least, least + more))
+    found = list(merge_windows(iter(windows), least, least + more))
     assert [(n, p) for n, each in found for p in each] == [(n, p) for n, window in windows for p in window]
     assert all(len(each) <= least + more for _, each in found)

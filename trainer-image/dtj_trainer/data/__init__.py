@@ -1,4 +1,4 @@
-"""Data for training: sources, and the Pipeline that puts them in order."""
+"""Data for training: sources, and the Pipeline that turns them into batches."""
 
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.sources.arrays import numpy

@@ -1,4 +1,4 @@
-"""Where the examples of a pass are: in which block, in which of its rows."""
+"""Finds the block and the rows of each position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dtj_trainer.data.sampler import Positions
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of a block that follow one another."""
+    """Consecutive rows of a block."""
 
     block: int
     begin: int
@@ -27,32 +27,32 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
-    """Rows of a block in any order, and where they go among the examples they were asked for with."""
+class SelectedRows:
+    """Rows of a block in any order, and their destinations in the array of examples."""
 
     block: int
     begin: int
     """The first of the rows."""
     rows: Any
     """Counted from `begin`."""
-    places: Any
-    """Numbers, or a slice."""
+    destinations: Any
+    """Indices in the array of examples, or a slice of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """Examples that have to be gathered."""
+class ScatteredRows:
+    """Examples that have to be gathered from scattered rows of one or more blocks."""
 
     examples: int
-    picked: Sequence[Picked]
+    selected: Sequence[SelectedRows]
 
     @property
     def blocks(self) -> Sequence[int]:
-        return [each.block for each in self.picked]
+        return [each.block for each in self.selected]
 
 
 class BlockIndex:
-    """The blocks of a pass, one after the other, in an order of its own if `mixed`."""
+    """The blocks of each pass in the order in which they are read; shuffled if `mixed`."""
 
     def __init__(self, rows: Sequence[int], seed: int, *, mixed: bool, same_each_pass: bool) -> None:
         self._rows = np.array(rows, np.int64)
@@ -60,24 +60,25 @@ class BlockIndex:
         self._mixed, self._same = mixed, same_each_pass
         self._known: dict[int, tuple[Any, Any]] = {}
 
-    def find(self, number: int, positions: Positions) -> Sequence[Rows | Mixed]:
-        """The examples at `positions` on the line of pass `number`: block by block where they follow one another,
-        because then nothing has to be gathered.
+    def find(self, number: int, positions: Positions) -> Sequence[Rows | ScatteredRows]:
+        """Return where the examples at `positions` of pass `number` are.
+
+        Consecutive ones are returned block by block, because then nothing has to be gathered.
         """
-        order, starts = self._pass(0 if self._same or not self._mixed else number)
+        order, starts = self._block_order(0 if self._same or not self._mixed else number)
         low, high = positions.min(), positions.max()
         first, last = np.searchsorted(starts, [low, high], side="right") - 1
         blocks = [(int(order[n]), int(starts[n]), int(self._rows[order[n]])) for n in range(first, last + 1)]
-        if _follow_one_another(positions):
+        if _are_consecutive(positions):
             return [Rows(block, max(low - s, 0), min(high + 1 - s, rows)) for block, s, rows in blocks]
         if first == last:
-            return [Mixed(len(positions), [_picked(*blocks[0][:2], positions, slice(len(positions)))])]
+            return [ScatteredRows(len(positions), [_select(*blocks[0][:2], positions, slice(len(positions)))])]
         which = np.searchsorted(starts[first : last + 1], positions, side="right") - 1
-        places = [np.flatnonzero(which == number) for number in range(len(blocks))]
-        picked = [_picked(*blocks[n][:2], positions[each], each) for n, each in enumerate(places) if len(each)]
-        return [Mixed(len(positions), picked)]
+        destinations = [np.flatnonzero(which == number) for number in range(len(blocks))]
+        selected = [_select(*blocks[n][:2], positions[each], each) for n, each in enumerate(destinations) if len(each)]
+        return [ScatteredRows(len(positions), selected)]
 
-    def _pass(self, number: int) -> tuple[Any, Any]:
+    def _block_order(self, number: int) -> tuple[Any, Any]:
         if number not in self._known:
             blocks = len(self._rows)
             order = np.arange(blocks)
@@ -88,10 +89,10 @@ class BlockIndex:
         return self._known[number]
 
 
-def _follow_one_another(positions: Positions) -> bool:
+def _are_consecutive(positions: Positions) -> bool:
     return bool(positions[-1] - positions[0] == len(positions) - 1 and (np.diff(positions) == 1).all())
 
 
-def _picked(block: int, start: int, positions: Positions, places: Any) -> Picked:
+def _select(block: int, start: int, positions: Positions, destinations: Any) -> SelectedRows:
     low = positions.min()
-    return Picked(block, int(low) - start, positions - low, places)
+    return SelectedRows(block, int(low) - start, positions - low, destinations)

@@ -1,4 +1,4 @@
-"""Blocks of a table, read by threads before they are needed, and taken apart into chunks of examples."""
+"""Prefetches the blocks of a table on threads, and builds chunks of examples from them."""
 
 import math
 from collections import deque
@@ -9,110 +9,111 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dtj_trainer.data.block_index import BlockIndex, Mixed, Picked, Rows
-from dtj_trainer.data.sampler import Positions, gathered
+from dtj_trainer.data.block_index import BlockIndex, Rows, ScatteredRows, SelectedRows
+from dtj_trainer.data.sampler import Positions, merge_windows
 from dtj_trainer.data.sources.table import Table
 
 CHUNK, CHUNK_BYTES = 65_536, 16 << 20
-"""Examples that are taken at once, about, and bytes; whichever is less."""
-PART = 8_192
-"""Examples that are looked up and gathered at once, at least: column by column, so that what a column is gathered
-from stays in a processor's cache meanwhile.
+"""The size of a chunk in examples, about, and in bytes; the smaller of the two."""
+LOOKUP_EXAMPLES = 8_192
+"""The least number of examples looked up and gathered at once, column by column: the source of a column then stays
+in the processor's cache.
 """
 THREADS = 2
 BYTES_AHEAD = 256 << 20
-"""Blocks that may wait in memory beside the one being read from; of larger ones, one waits."""
+"""Bytes of blocks that may wait in memory beside the one being read; of larger blocks, one waits."""
 BLOCKS_AHEAD = 4
 CHUNKS_AHEAD = 64
 PASSES_AHEAD = 2
-"""What is this far ahead needs no block that nothing nearer needs."""
+"""Chunks further ahead than so many passes need no other blocks."""
 
-_Chunk: TypeAlias = Sequence[Rows | Mixed]
+_Chunk: TypeAlias = Sequence[Rows | ScatteredRows]
 
 
 def chunks(
-    table: Table, index: BlockIndex, found: Iterator[tuple[int, Positions]], *, keep: bool
+    table: Table, index: BlockIndex, windows: Iterator[tuple[int, Positions]], *, keep: bool
 ) -> Iterator[Mapping[str, Any]]:
-    """Arrays of examples by column, in the order of `found`; `keep` holds on to all blocks that were read once.
+    """Yield arrays of examples by column, in the order of `windows`; `keep` keeps all blocks in memory once read.
 
     Memory: the blocks of one chunk, and ahead of it at most BLOCKS_AHEAD, or BYTES_AHEAD of them, whichever is less.
     """
-    shelf = _Shelf(table, keep=keep)
+    cache = _BlockCache(table, keep=keep)
     ahead: deque[_Chunk] = deque()
     row = max(1, sum(block.size for block in table.blocks) // max(1, table.size))
     length = max(1, min(CHUNK, CHUNK_BYTES // row, table.size))
     parts = chain.from_iterable(
-        index.find(number, positions) for number, positions in gathered(found, min(PART, length), length)
+        index.find(number, positions)
+        for number, positions in merge_windows(windows, min(LOOKUP_EXAMPLES, length), length)
     )
     try:
-        for chunk in _joined(parts, length):
+        for chunk in _group_into_chunks(parts, length):
             ahead.append(chunk)
-            shelf.fetch(chunk)
+            cache.fetch(chunk)
             far = len(ahead) >= CHUNKS_AHEAD or sum(map(_examples, ahead)) >= PASSES_AHEAD * table.size
-            if not far and not shelf.is_full(ahead[0]):
+            if not far and not cache.is_full(ahead[0]):
                 continue
-            yield _take(ahead[0], shelf)
+            yield _build_chunk(ahead[0], cache)
             ahead.popleft()
-            shelf.clear(ahead)
+            cache.clear(ahead)
         while ahead:
-            yield _take(ahead.popleft(), shelf)
+            yield _build_chunk(ahead.popleft(), cache)
     finally:
-        shelf.close()
+        cache.close()
 
 
-def _joined(parts: Iterable[Rows | Mixed], length: int) -> Iterator[_Chunk]:
-    """Rows that lie together as they are; what has to be gathered in chunks of about `length` examples."""
-    held: list[Mixed] = []
+def _group_into_chunks(parts: Iterable[Rows | ScatteredRows], length: int) -> Iterator[_Chunk]:
+    """Yield consecutive rows unchanged, and scattered rows grouped into chunks of about `length` examples."""
+    pending: list[ScatteredRows] = []
     for part in parts:
-        if isinstance(part, Mixed):
-            held.append(part)
-        if held and (isinstance(part, Rows) or _examples(held) >= length):
-            yield held
-            held = []
+        if isinstance(part, ScatteredRows):
+            pending.append(part)
+        if pending and (isinstance(part, Rows) or _examples(pending) >= length):
+            yield pending
+            pending = []
         if isinstance(part, Rows):
             yield (part,)
-    if held:
-        yield held
+    if pending:
+        yield pending
 
 
-class _Shelf:
-    """Blocks that are being read, or wait."""
+class _BlockCache:
+    """The blocks that are being read or wait in memory."""
 
     def __init__(self, table: Table, *, keep: bool) -> None:
         self._table = table
         self._keep = keep
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="dtj-data")
-        self._held: dict[int, Future[Mapping[str, Any]]] = {}
+        self._blocks: dict[int, Future[Mapping[str, Any]]] = {}
 
     def fetch(self, chunk: _Chunk) -> None:
-        for block in _needs([chunk]):
-            if block not in self._held:
-                self._held[block] = self._pool.submit(self._table.read, self._table.blocks[block])
+        for block in _needed_blocks([chunk]):
+            if block not in self._blocks:
+                self._blocks[block] = self._pool.submit(self._table.read, self._table.blocks[block])
 
     def get(self, block: int) -> Mapping[str, Any]:
-        return self._held[block].result()
+        return self._blocks[block].result()
 
     def is_full(self, in_use: _Chunk) -> bool:
-        used = _needs([in_use])
+        used = _needed_blocks([in_use])
         waiting = [
-            block for block, future in self._held.items() if block not in used and not (self._keep and future.done())
+            block for block, future in self._blocks.items() if block not in used and not (self._keep and future.done())
         ]
         return len(waiting) >= BLOCKS_AHEAD or sum(self._table.blocks[b].size for b in waiting) >= BYTES_AHEAD
 
     def clear(self, ahead: Iterable[_Chunk]) -> None:
-        """Let go of blocks that no chunk ahead needs."""
+        """Drop the blocks that no chunk ahead needs."""
         if self._keep:
             return
-        needed = _needs(ahead)
-        for block in [block for block in self._held if block not in needed]:
-            del self._held[block]
+        needed = _needed_blocks(ahead)
+        for block in [block for block in self._blocks if block not in needed]:
+            del self._blocks[block]
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _needs(chunks: Iterable[_Chunk]) -> dict[int, None]:
-    """Blocks, in the order in which they are needed."""
+def _needed_blocks(chunks: Iterable[_Chunk]) -> dict[int, None]:
+    """Return the blocks of chunks, in the order in which they are needed."""
     return dict.fromkeys(block for chunk in chunks for part in chunk for block in part.blocks)
 
 
@@ -120,33 +121,33 @@ def _examples(chunk: _Chunk) -> int:
     return sum(part.examples for part in chunk)
 
 
-def _take(chunk: _Chunk, shelf: _Shelf) -> Mapping[str, Any]:
+def _build_chunk(chunk: _Chunk, cache: _BlockCache) -> Mapping[str, Any]:
     first = chunk[0]
     if isinstance(first, Rows):
-        return {name: column[first.begin : first.end] for name, column in shelf.get(first.block).items()}
-    mixed = [part for part in chunk if isinstance(part, Mixed)]
-    examples = _examples(mixed)
-    columns = shelf.get(first.blocks[0])
-    taken = {name: _aligned((examples, *column.shape[1:]), column.dtype) for name, column in columns.items()}
+        return {name: column[first.begin : first.end] for name, column in cache.get(first.block).items()}
+    scattered = [part for part in chunk if isinstance(part, ScatteredRows)]
+    examples = _examples(scattered)
+    columns = cache.get(first.blocks[0])
+    taken = {name: _empty_aligned((examples, *column.shape[1:]), column.dtype) for name, column in columns.items()}
     start = 0
-    for part in mixed:
-        for picked in part.picked:
-            for name, column in shelf.get(picked.block).items():
-                _gather(column, picked, taken[name][start : start + part.examples])
+    for part in scattered:
+        for selected in part.selected:
+            for name, column in cache.get(selected.block).items():
+                _gather(column, selected, taken[name][start : start + part.examples])
         start += part.examples
     return taken
 
 
-def _gather(column: Any, picked: Picked, into: Any) -> None:
-    near = column[picked.begin :]
-    if isinstance(picked.places, slice):
-        near.take(picked.rows, axis=0, out=into, mode="clip")  # to raise, it would go through a copy
+def _gather(column: Any, selected: SelectedRows, out: Any) -> None:
+    window = column[selected.begin :]
+    if isinstance(selected.destinations, slice):
+        window.take(selected.rows, axis=0, out=out, mode="clip")  # to raise, it would go through a copy
     else:
-        into[picked.places] = near[picked.rows]
+        out[selected.destinations] = window[selected.rows]
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> Any:
-    """An empty array in memory of Arrow's, which starts where TensorFlow needs it to take it without copying."""
+def _empty_aligned(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return an uninitialised array in Arrow memory, aligned so that TensorFlow takes it without a copy."""
     if dtype.hasobject:
         return np.empty(shape, dtype)
     import pyarrow as pa

@@ -1,10 +1,10 @@
-"""A source, put in order: shard, cache, shuffle, repeat, map, batch, prefetch.
+"""The Pipeline: shards, caches, shuffles, repeats, maps, batches and prefetches the examples of a source.
 
-Arrays are shuffled as a whole and then dealt out, example by example: which examples make up global batch n depends
-on the seed alone, not on the number of processes. Tables (files) are dealt out first, in parts that are whole blocks
-but for their ends, and each part is then shuffled in a window, because no process could read all of them (`deal`).
+Arrays are shuffled as a whole and then divided: which examples make up global batch n depends on the seed alone, not on
+the number of processes. Tables (files) are divided first, into contiguous shares, and each share is then shuffled in a
+window, because no process could read all files (`sampler`).
 
-Nothing here runs a TensorFlow op before `training()` or `validation()` is called.
+No TensorFlow op runs before `training()` or `validation()` is called.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,11 @@ AUTOTUNE = -1
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How the examples of a source become batches.
+    """The way from the examples of a source to batches.
 
-    `map` gets what the source gives, one example; `shuffle` is the window (for arrays: the whole, if not 0);
-    `cache` keeps the blocks of a table in memory after the first reading, and reads the same ones in each pass.
+    `map` is called with one example of the source; `shuffle` is the window in examples (arrays are shuffled as a whole
+    unless it is 0); `cache` keeps the blocks of a table in memory once read, and reads them in the same
+    order in each pass.
     """
 
     source: Arrays | Table
@@ -38,19 +39,19 @@ class Pipeline:
 
     @property
     def size(self) -> int | None:
-        """Examples of one pass, where known."""
+        """The number of examples in one pass, if known."""
         return self.source.size
 
     def element_spec(self, shard: Shard) -> Any:
-        """What `training` gives, without building it where the arrays tell."""
+        """Return the element_spec of `training`, without building the dataset if the arrays are enough."""
         if isinstance(self.source, Arrays) and self.map is None:
             return self.source.batch_spec(shard.batch)
         return self.training(shard, 0).element_spec
 
     def training(self, shard: Shard, seed: int, history: Sequence[ReadSpan] = ()) -> Any:
-        """Batches of one process from where `history` ends: who has read how much since the job began."""
+        """Return the batches of one process after `history`, which says how much was read since the job began."""
         if isinstance(self.source, Arrays):
-            dataset = self._dealt(self.source, shard, seed, sum(dealt.examples for dealt in history))
+            dataset = self._array_batches(self.source, shard, seed, sum(span.examples for span in history))
         else:
             order = sampler.Order(self.source.size, self.shuffle or 0, seed)
             reader = Reader(self.source, shard, order, tuple(history), self.repeat, keep=self.cache)
@@ -58,7 +59,7 @@ class Pipeline:
         return dataset.prefetch(self.prefetch)
 
     def validation(self, shard: Shard) -> Any:
-        """Batches of one process, each example once, in order; the last batch may be smaller."""
+        """Return the batches of one process, each example once, in order; the last batch may be smaller."""
         import tensorflow as tf
 
         if isinstance(self.source, Arrays):
@@ -74,8 +75,8 @@ class Pipeline:
     def _mapped(self, dataset: Any) -> Any:
         return dataset if self.map is None else dataset.map(self.map, num_parallel_calls=AUTOTUNE, deterministic=True)
 
-    def _dealt(self, source: Arrays, shard: Shard, seed: int, consumed: int) -> Any:
-        """Array batches: a permutation a pass, cut into global batches, of which this process takes its slice."""
+    def _array_batches(self, source: Arrays, shard: Shard, seed: int, consumed: int) -> Any:
+        """Return batches of arrays: each pass is permuted and cut into global batches; a process takes its slice."""
         import tensorflow as tf
 
         tensors, size = source.tensors(), source.size
@@ -87,21 +88,21 @@ class Pipeline:
                 numbers = tf.random.experimental.stateless_shuffle(numbers, seed=tf.stack([seed, epoch]))
             return numbers[tf.where(epoch == first, tf.constant(offset, tf.int64), 0) :]
 
-        def own(numbers: Any) -> Any:
+        def own_slice(numbers: Any) -> Any:
             return tf.reshape(numbers[shard.index * shard.batch : (shard.index + 1) * shard.batch], [shard.batch])
 
         def take(numbers: Any) -> Any:
             return tf.nest.map_structure(lambda tensor: tf.gather(tensor, numbers), tensors)
 
-        plain = tf.autograph.experimental.do_not_convert  # rewriting their source takes longer than tracing them
+        as_graph = tf.autograph.experimental.do_not_convert  # AutoGraph takes longer than tracing does
         passes = tf.data.Dataset.range(first, first + 1 if not self.repeat else tf.int64.max)
-        numbers = passes.map(plain(order)).rebatch(shard.global_batch, drop_remainder=True).map(plain(own))
+        numbers = passes.map(as_graph(order)).rebatch(shard.global_batch, drop_remainder=True).map(as_graph(own_slice))
         if self.map is None:
-            return numbers.map(plain(take), num_parallel_calls=AUTOTUNE, deterministic=True)
-        return self._mapped(numbers.unbatch().map(plain(take))).batch(shard.batch, drop_remainder=True)
+            return numbers.map(as_graph(take), num_parallel_calls=AUTOTUNE, deterministic=True)
+        return self._mapped(numbers.unbatch().map(as_graph(take))).batch(shard.batch, drop_remainder=True)
 
     def _batches(self, reader: Reader, *, drop_remainder: bool) -> Any:
-        """Whole batches at once; example by example only where a function of the user's wants that."""
+        """Return batches of a table: whole batches at once, or single examples if `map` needs them."""
         if self.map is None and reader.table.takes_batches:
             return tf_dataset.batches(reader, drop_remainder=drop_remainder)
         return self._mapped(tf_dataset.examples(reader)).batch(reader.shard.batch, drop_remainder=drop_remainder)

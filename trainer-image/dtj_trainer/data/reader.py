@@ -1,4 +1,4 @@
-"""The batches that one process reads of a table, as NumPy arrays."""
+"""The batches that one process reads from a table, as NumPy arrays."""
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Chunk: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """All that decides which examples come, in which order."""
+    """The settings that decide which examples a process reads, and in which order."""
 
     table: Table
     shard: Shard
@@ -26,11 +26,12 @@ class Reader:
     history: tuple[ReadSpan, ...]
     repeat: bool
     keep: bool
-    """Hold on to the blocks that were read, and have the same ones in each pass."""
+    """Keep the blocks in memory once read, and read the same ones in each pass."""
     once: bool = False
     """One pass in the order of the files, for validation."""
 
     def chunks(self) -> Iterator[Chunk]:
+        """Return the examples of this process in order, as chunks of any size."""
         rows = [block.rows for block in self.table.blocks]
         mixed = bool(self.order.window) and not self.once
         index = BlockIndex(rows, self.order.seed, mixed=mixed, same_each_pass=self.keep)
@@ -38,7 +39,7 @@ class Reader:
 
     def _positions(self) -> Iterator[tuple[int, sampler.Positions]]:
         if self.once:
-            own = sampler.even_part(self.table.size, self.shard.count, self.shard.index)
+            own = sampler.even_share(self.table.size, self.shard.count, self.shard.index)
             return ((0, window) for window in sampler.Order(self.table.size, 0, 0).windows((own,), 0))
         return sampler.sample_positions(
             self.order, self.history, self.shard.count, self.shard.index, repeat=self.repeat
@@ -47,15 +48,16 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """Arrays by column, of as many examples as happen to come together."""
+    """The source of single examples: yields arrays by column, of any number of examples."""
 
     reader: Reader
 
     def specs(self) -> list[Any]:
-        """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
+        """Return the tf.TensorSpecs of `pieces`; the first axis has any length."""
         return list(self.reader.table.signature().values())
 
     def pieces(self) -> Generator[list[Any], None, None]:
+        """Yield lists of arrays, one per column."""
         names = list(self.reader.table.signature())
         for chunk in self.reader.chunks():
             yield [chunk[name] for name in names]
@@ -63,13 +65,13 @@ class Chunks:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Some batches at once, in an array for each column: a call into Python costs as much as thousands of examples."""
+    """The source of batches: yields several at once, because a call into Python costs as much as many examples."""
 
     reader: Reader
     drop_remainder: bool
 
     def specs(self) -> list[Any]:
-        """tf.TensorSpecs of what `pieces` gives; the first axis counts."""
+        """Return the tf.TensorSpecs of `pieces`; the first axis has any length."""
         import tensorflow as tf
 
         size = self.reader.shard.batch if self.drop_remainder else None
@@ -77,15 +79,16 @@ class Batches:
         return [tf.TensorSpec([None, size, *spec.shape[1:]], spec.dtype) for spec in found]
 
     def pieces(self) -> Generator[list[Any], None, None]:
+        """Yield lists of arrays, one per column."""
         names = list(self.reader.table.signature())
         ordered = ({name: chunk[name] for name in names} for chunk in self.reader.chunks())
         return assemble_batches(ordered, self.reader.shard.batch, drop_remainder=self.drop_remainder)
 
 
 def assemble_batches(chunks: Iterable[Chunk], batch: int, *, drop_remainder: bool) -> Generator[list[Any], None, None]:
-    """Yield arrays [batches, batch, ...], one a column: as many batches as lie together; at the end a smaller one.
+    """Yield arrays [batches, batch, ...], one per column: all whole batches of a chunk; at the end a smaller one.
 
-    Batches that lie in one piece of a chunk are that piece, and TensorFlow takes it without copying it.
+    Batches within one chunk are a slice of it, so nothing is copied.
     """
     held: list[Chunk] = []
     for chunk in chunks:
@@ -107,7 +110,7 @@ def assemble_batches(chunks: Iterable[Chunk], batch: int, *, drop_remainder: boo
 
 
 def _stacked(spans: Sequence[Chunk], batch: int) -> list[Any]:
-    """The columns of `spans`, as batches of `batch`."""
+    """Return the columns of `spans`, reshaped to batches of `batch`."""
     columns = (
         spans[0][name] if len(spans) == 1 else np.concatenate([span[name] for span in spans]) for name in spans[0]
     )

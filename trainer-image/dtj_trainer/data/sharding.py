@@ -1,4 +1,4 @@
-"""How examples and batches are divided among processes and replicas."""
+"""The division of examples and batches among processes and replicas."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """The processes that read the data together, the rank of this one, and the replicas of all of them."""
+    """The number of processes that share the data, the rank of this one, and the number of all replicas."""
 
     workers: int
     rank: int
@@ -34,15 +34,15 @@ class Sharding:
 
     @property
     def local_replicas(self) -> int:
-        """Replicas of this process."""
+        """The number of replicas in this process."""
         return max(1, self.replicas // self.workers)
 
     def shard(self, global_batch: int) -> Shard:
-        """The part of this process of batches of that size."""
+        """Return the shard of this process for batches of that size."""
         return Shard(self.workers, self.rank, global_batch // self.workers, global_batch)
 
     def input_context(self) -> Any:
-        """The same as a `tf.distribute.InputContext`."""
+        """Return the same as a `tf.distribute.InputContext`."""
         import tensorflow as tf
 
         return tf.distribute.InputContext(self.workers, self.rank, self.replicas)

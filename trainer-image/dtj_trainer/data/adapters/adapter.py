@@ -1,4 +1,4 @@
-"""What a user gives as data becomes one DataAdapter, built once; everything later asks the adapter."""
+"""Data adapters: one interface to every kind of data that a user may pass to `fit` or `train`."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ EMPTY_VALIDATION = "the validation data is empty; check its files and filters"
 
 
 class DataAdapter(Protocol):
-    """One kind of training data."""
+    """A kind of training or validation data, built once from the argument of the user."""
 
     batch_size: BatchSize
     reads_in_python: bool
@@ -24,38 +24,38 @@ class DataAdapter(Protocol):
 
     @property
     def element_spec(self) -> Any:
-        """The structure of one batch of this process, as tf.TensorSpecs."""
+        """Return the structure of one batch of this process, as tf.TensorSpecs."""
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Updates in one pass over the data; None where its length is not known."""
+        """Return the steps in one pass over the data; None if its length is not known."""
 
     @property
     def fingerprint(self) -> str:
-        """What has to be the same in every process that shares the data, for people: its length."""
+        """Return what must be equal in every process that shares the data, as text: its length."""
 
     def dataset(self, position: DataPosition) -> Any:
-        """An endless tf.data.Dataset of this process's batches from `position` on."""
+        """Return an infinite tf.data.Dataset of this process's batches from `position` on."""
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
-        """An endless tf.data.Dataset that server `index` of `workers` reads by itself, if not `reads_in_python`."""
+        """Return an infinite Dataset that server `index` of `workers` reads itself, if not `reads_in_python`."""
 
     def evaluation_dataset(self) -> Any:
-        """A finite tf.data.Dataset of this process's share, each example once."""
+        """Return a finite tf.data.Dataset of this process's share, each example once."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpochLength:
-    """What the caller said of the length of an epoch and of the training."""
+    """The length of an epoch and of the training, as far as the caller gave it."""
 
     steps: int | None = None
-    """Updates an epoch, if the caller said so; then a dataset is not read to count them."""
+    """Steps per epoch, if the caller gave them; then the dataset is not read to count them."""
     most: int | None = None
-    """Updates of the whole training: a dataset is read no farther to count them, as it may never end."""
+    """Steps of the whole training: an infinite dataset is read no further to count them."""
 
     @classmethod
     def of(cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None) -> "EpochLength":
-        """From the arguments of `fit` and `train`."""
+        """Return it from the arguments of `fit` and `train`."""
         return cls(steps_per_epoch or (steps if epochs is None else None), steps)
 
 
@@ -69,11 +69,11 @@ def get_data_adapter(
     seed: int,
     length: EpochLength,
 ) -> DataAdapter:
-    """The adapter of training data.
+    """Return the adapter of training data.
 
     Raises:
-        PreflightFailed: no kind of data that is known; or a batch size that is missing, given twice, not divisible by
-            the replicas, or another than a Dataset's batches have.
+        PreflightFailed: an unsupported kind of data; or a batch size that is missing, given twice, not divisible by
+            the replicas, or not that of the Dataset's batches.
     """
     _check_kind("data", data)
     if isinstance(data, Pipeline):
@@ -91,10 +91,10 @@ def get_data_adapter(
 
 
 def get_validation_adapter(data: Any, sharding: Sharding, batch_size: BatchSize) -> DataAdapter:
-    """The adapter of validation data; `batch_size` is that of the training, which a Pipeline takes too.
+    """Return the adapter of validation data; `batch_size` is that of the training, used for a Pipeline too.
 
     Raises:
-        PreflightFailed: no kind of data that is known; or it has no end, or is known to be empty.
+        PreflightFailed: an unsupported kind of data; or it is infinite, or known to be empty.
     """
     _check_kind("validation", data)
     if isinstance(data, Pipeline):
@@ -131,7 +131,7 @@ def _pipeline_batch_size(replicas: int, global_batch_size: int | None, per_repli
 def _check_batch_size(
     dataset: Any, replicas: int, global_batch_size: int | None, per_replica_batch_size: int | None
 ) -> None:
-    """A Dataset has its batches; a size beside it, which scales the learning rate, has to be theirs."""
+    """Refuse a batch size that is not that of the Dataset's batches: the learning rate is scaled by it."""
     sizes = {"global_batch_size": (global_batch_size, 1), "per_replica_batch_size": (per_replica_batch_size, replicas)}
     for name, (size, times) in sizes.items():
         if size is not None and (found := first_batch_size(dataset)) and found != size * times:

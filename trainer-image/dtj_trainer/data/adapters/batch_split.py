@@ -1,4 +1,4 @@
-"""Cutting the batches of a tf.data.Dataset for processes and replicas."""
+"""Splits the batches of a tf.data.Dataset among processes and replicas."""
 
 import warnings
 from typing import Any
@@ -10,12 +10,12 @@ AUTOTUNE = -1
 
 
 def is_dataset(data: Any) -> bool:
-    """Whether this is a tf.data.Dataset, or looks like one."""
+    """Return whether this is a tf.data.Dataset, or has its methods."""
     return hasattr(data, "element_spec") and hasattr(data, "cardinality")
 
 
 def slice_of_each_batch(dataset: Any, sharding: Sharding) -> Any:
-    """Of each global batch the slice of this process; batches that the replicas do not divide are left out."""
+    """Return the slice of this process of each global batch; batches not divisible by the replicas are dropped."""
     import tensorflow as tf
 
     if sharding.replicas == 1:
@@ -34,9 +34,7 @@ def slice_of_each_batch(dataset: Any, sharding: Sharding) -> Any:
 
 
 def keep_divisible(dataset: Any, parts: int) -> Any:
-    """The batches that can be cut into `parts` equal ones; where not even the first can, reading it fails with
-    PreflightFailed.
-    """
+    """Return only the batches divisible into `parts`; if the first is not, reading it fails with PreflightFailed."""
     import tensorflow as tf
 
     size = static_batch_size(dataset)
@@ -61,7 +59,7 @@ def keep_divisible(dataset: Any, parts: int) -> Any:
 
 
 def every_nth_example(dataset: Any, sharding: Sharding) -> Any:
-    """Of each batch every nth example, n = processes: nothing is lost, nothing doubled."""
+    """Return every nth example of each batch, n = processes: no example is lost or read twice."""
     import tensorflow as tf
 
     if sharding.workers == 1:
@@ -75,7 +73,7 @@ def every_nth_example(dataset: Any, sharding: Sharding) -> Any:
 
 
 def split_for_replicas(dataset: Any, replicas: int) -> Any:
-    """Each batch as `replicas` equal elements, one after the other."""
+    """Split each batch into `replicas` equal elements, one after the other."""
     import tensorflow as tf
 
     def cut(*batch: Any) -> Any:
@@ -91,7 +89,7 @@ def split_for_replicas(dataset: Any, replicas: int) -> Any:
 
 
 def skip_batches(dataset: Any, batches: int) -> Any:
-    """The dataset from that batch on, with a warning that they are read and thrown away."""
+    """Skip batches, with a warning that they are read and discarded."""
     if not batches:
         return dataset
     warnings.warn(
@@ -102,7 +100,7 @@ def skip_batches(dataset: Any, batches: int) -> Any:
 
 
 def without_autotune(dataset: Any) -> Any:
-    """The dataset without TensorFlow's autotuning, unless somebody chose it.
+    """Turn off TensorFlow's autotuning, unless the user has set it.
 
     Each validation has an iterator of its own, and to delete one that is autotuned takes, now and then, as long again
     as it lived: the autotuning thread misses that it is to end (TensorFlow 2.21).
@@ -117,17 +115,17 @@ def without_autotune(dataset: Any) -> Any:
 
 
 def batch_length(batch: Any) -> Any:
-    """The number of examples of a batch, as an int64 tensor."""
+    """Return the number of examples of a batch, as an int64 tensor."""
     import tensorflow as tf
 
     return tf.shape(tf.nest.flatten(batch)[0], out_type=tf.int64)[0]
 
 
 def static_batch_size(dataset: Any) -> int | None:
-    """The size that all batches have, where the structure of the Dataset says so.
+    """Return the size of all batches, if the element_spec of the Dataset has it.
 
     Raises:
-        PreflightFailed: its elements are no batches.
+        PreflightFailed: its elements are not batches.
     """
     import tensorflow as tf
 
@@ -140,7 +138,7 @@ def static_batch_size(dataset: Any) -> int | None:
 
 
 def check_divisible(total: int, replicas: int) -> None:
-    """Refuse a batch that the replicas do not divide."""
+    """Refuse a batch size that is not divisible by the replicas."""
     if total % replicas:
         raise PreflightFailed(
             f"a global batch of {total} cannot be divided among {replicas} replicas; "
@@ -159,5 +157,5 @@ def _with_static_size(dataset: Any, batch: int) -> Any:
 
 
 def _as_element(parts: Any, dataset: Any) -> Any:
-    """The parts that a function given to `dataset.map` got one by one, as the element that they came from."""
+    """Return the element from the arguments with which `dataset.map` calls a function."""
     return parts if isinstance(dataset.element_spec, tuple) else parts[0]

@@ -1,4 +1,4 @@
-"""Functions fn(ctx) that return the Dataset of one process."""
+"""The adapter of functions fn(ctx) that return the Dataset of one process."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -11,7 +11,7 @@ from dtj_trainer.errors import PreflightFailed
 
 
 class FunctionAdapter:
-    """fn(tf.distribute.InputContext): every process, or server, calls it for its own part."""
+    """A function fn(tf.distribute.InputContext) that every process, or server, calls for its own part."""
 
     batch_size = BatchSize(None, None)
     reads_in_python = False
@@ -23,35 +23,35 @@ class FunctionAdapter:
 
     @cached_property
     def given_dataset(self) -> Any:
-        """What the function returns for this process."""
+        """The dataset that the function returns for this process."""
         return self._call(self._sharding.input_context())
 
     @property
     def element_spec(self) -> Any:
-        """The structure of one batch of this process."""
+        """Return the structure of one batch of this process."""
         return self.given_dataset.element_spec
 
     @property
     def fingerprint(self) -> str:
-        """Every process has its own data, so nothing has to be the same."""
+        """Return "": every process has its own data, so nothing must be equal."""
         return "its own dataset"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Endless batches of this process."""
+        """Return infinite batches of this process."""
         import tensorflow as tf
 
         repeated = keep_divisible(self.given_dataset.repeat(), self._sharding.local_replicas)
         return skip_batches(repeated, position.batches).prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
-        """Endless batches of one of the servers; it begins at its first batch, wherever the others are."""
+        """Return infinite batches of one server, from its first batch on."""
         import tensorflow as tf
 
         del position
         return self._call(tf.distribute.InputContext(workers, index, 1)).repeat()
 
     def evaluation_dataset(self) -> Any:
-        """The dataset of this process, once."""
+        """Return the dataset of this process, once."""
         return without_autotune(self.given_dataset)
 
     def _call(self, context: Any) -> Any:

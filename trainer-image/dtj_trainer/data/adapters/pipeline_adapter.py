@@ -1,4 +1,4 @@
-"""Pipelines as training and validation data."""
+"""The adapter of Pipelines, for training and validation."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ EVALUATION_BATCH = 128
 
 
 class PipelineAdapter:
-    """A Pipeline: it can begin at any example."""
+    """A Pipeline, which can start at any example."""
 
     def __init__(
         self, pipeline: Pipeline, sharding: Sharding, batch_size: BatchSize, *, accumulate: int = 1, seed: int = 0
@@ -27,36 +27,36 @@ class PipelineAdapter:
 
     @property
     def element_spec(self) -> Any:
-        """The structure of one batch of this process."""
+        """Return the structure of one batch of this process."""
         return self._pipeline.element_spec(self._sharding.shard(self.batch_size.total or 0))
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Whole updates in one pass."""
+        """Return the whole steps in one pass."""
         if self._pipeline.size is None or not self.batch_size.total:
             return None
         return self._pipeline.size // (self.batch_size.total * self._accumulate)
 
     @property
     def fingerprint(self) -> str:
-        """The number of examples."""
+        """Return the number of examples."""
         return f"{self._pipeline.size} examples"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Endless batches of this process."""
+        """Return infinite batches of this process."""
         import tensorflow as tf
 
         shard = self._sharding.shard(self.batch_size.total or 0)
         return self._pipeline.training(shard, self._seed, position.read).prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
-        """Endless batches, each of the whole global batch size, of one of the servers, which do not wait for others."""
+        """Return infinite batches of the global batch size, for one server; servers do not wait for each other."""
         total = self.batch_size.total or 0
         read = (ReadSpan(workers, position.examples - position.examples % workers),)
         return self._pipeline.training(Shard(workers, index, total, total * workers), self._seed, read)
 
     def evaluation_dataset(self) -> Any:
-        """The share of this process, each example once."""
+        """Return the share of this process, each example once."""
         sharding, total = self._sharding, self.batch_size.total
         shard = (
             sharding.shard(total)

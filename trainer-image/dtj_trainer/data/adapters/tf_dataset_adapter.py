@@ -1,4 +1,4 @@
-"""A tf.data.Dataset of global batches."""
+"""The adapter of a tf.data.Dataset of global batches."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -25,7 +25,7 @@ SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3", "ShuffleAn
 
 
 class TfDatasetAdapter:
-    """Every process reads the whole Dataset and takes its part of each batch; a resume skips what was read."""
+    """A Dataset that every process reads as a whole, to take its slice of each batch; a resume skips what was read."""
 
     reads_in_python = True  # a Dataset made here may call Python, and its variables are of this process
 
@@ -48,12 +48,12 @@ class TfDatasetAdapter:
 
     @property
     def element_spec(self) -> Any:
-        """The structure of one global batch."""
+        """Return the structure of one global batch."""
         return self.given_dataset.element_spec
 
     @cached_property
     def steps_per_epoch(self) -> int | None:
-        """Updates in one pass, where that is known.
+        """Return the steps in one pass, if that is known.
 
         A Dataset that does not know its length, or which of its batches divide, is read to count them only where the
         caller gave no number of steps: with one, a last batch that is left out may count.
@@ -72,7 +72,7 @@ class TfDatasetAdapter:
         return cardinality // self._accumulate
 
     def _count(self) -> int | None:
-        """Read the Dataset to count the batches that the replicas divide; None if they are more than are trained on."""
+        """Read and count the batches that the replicas divide; None if there are more than the training needs."""
         import tensorflow as tf
 
         replicas = self._sharding.replicas
@@ -86,16 +86,16 @@ class TfDatasetAdapter:
 
     @property
     def fingerprint(self) -> str:
-        """The number of steps of a pass."""
+        """Return the number of steps of a pass."""
         return f"{self.steps_per_epoch} steps of a pass"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Endless batches of this process.
+        """Return infinite batches of this process.
 
-        The Dataset is moved on by the examples read, where all its batches are of one size, else by batches.
+        The Dataset skips the examples read, if all its batches have one size, else the batches read.
 
         Raises:
-            PreflightFailed: each process would shuffle it in an order of its own.
+            PreflightFailed: each process would shuffle it differently.
         """
         import tensorflow as tf
 
@@ -111,21 +111,21 @@ class TfDatasetAdapter:
         return skip_batches(part, skipped).prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
-        """Not possible: it is read in this process."""
+        """Raise: a Dataset is read in this process."""
         raise NotImplementedError
 
     def evaluation_dataset(self) -> Any:
-        """Of each batch the share of this process, each example once."""
+        """Return the share of this process of each batch, each example once."""
         return without_autotune(every_nth_example(self.given_dataset, self._sharding))
 
 
 def first_batch_size(dataset: Any) -> int:
-    """Examples of a Dataset's first batch; 0 where it is empty."""
+    """Return the number of examples in a Dataset's first batch; 0 if it is empty."""
     return next((int(batch_length(first)) for first in dataset.take(1)), 0)
 
 
 def has_unseeded_shuffle(dataset: Any) -> bool:
-    """Whether a `shuffle` of the dataset, at any depth, has neither a seed of its own nor a global one."""
+    """Return whether a `shuffle` in the dataset, at any depth, has neither its own seed nor a global one."""
     graph = compat.dataset_graph(dataset)
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
     return any(all(seed == 0 for seed in seeds) for nodes in bodies for seeds in _shuffle_seeds(nodes))

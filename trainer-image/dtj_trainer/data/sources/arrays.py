@@ -1,4 +1,4 @@
-"""Arrays in memory as a source: every example can be reached by its number."""
+"""Arrays in memory as a source, with random access to every example."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from dtj_trainer.errors import PreflightFailed
 
 
 class Arrays:
-    """Arrays whose first axis counts examples; `structure` is one array, a tuple, or a dict of them."""
+    """A source of arrays whose first axis is the example; `structure` is one array, a tuple, or a dict of them."""
 
     def __init__(self, structure: Any) -> None:
         import numpy as np
@@ -24,13 +24,13 @@ class Arrays:
         self.size = int(sizes[0])
 
     def batch_spec(self, size: int) -> Any:
-        """tf.TensorSpecs of a batch of `size`."""
+        """Return the tf.TensorSpecs of a batch of `size`."""
         import tensorflow as tf
 
         return _map(lambda a: tf.TensorSpec([size, *a.shape[1:]], tf.as_dtype(a.dtype)), self._structure)
 
     def tensors(self) -> Any:
-        """The arrays as tensors on the host; a TensorFlow op, so only after the strategy is built."""
+        """Return the arrays as tensors on the host; runs a TensorFlow op, so only after the strategy is built."""
         import tensorflow as tf
 
         with tf.device("/cpu:0"):
@@ -38,7 +38,7 @@ class Arrays:
 
 
 def numpy(x: Any, y: Any = None) -> Arrays:
-    """Examples from arrays; x and y may be arrays, tuples or dicts of arrays. Elements are (x, y), or x alone."""
+    """Read examples from arrays; x and y may be arrays, tuples or dicts of arrays. Elements are (x, y), or x alone."""
     return Arrays(x if y is None else (x, y))
 
 

@@ -11,7 +11,7 @@ TEXT_BYTES = 64
 
 
 class Columns:
-    """The columns of a table that are asked for, with their Arrow types."""
+    """The selected columns of a table, with their Arrow types."""
 
     def __init__(self, caller: str, file: str, schema: Any, columns: Sequence[str] | None, label: str | None) -> None:
         names = list(columns) if columns is not None else [name for name in schema.names if name != label]
@@ -38,7 +38,7 @@ class Columns:
                 )
 
     def row_bytes(self) -> int:
-        """What an example takes in memory, at least."""
+        """The least memory of one example, in bytes."""
         kinds = (_numpy_type("", name, kind) for name, kind in self.types.items())
         return sum((TEXT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(shape) for dtype, shape in kinds)
 
@@ -56,7 +56,7 @@ class Columns:
         return features if self.label is None else (features, columns[self.label])
 
     def arrays(self, file: str, table: Any, empty: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of an Arrow table; `empty` says by column what stands for a missing value."""
+        """Return the columns of an Arrow table; `empty` gives by column the value that replaces a missing one."""
         return {name: self._array(file, name, table.column(name), empty) for name in self.names}
 
     def _array(self, file: str, name: str, column: Any, empty: Mapping[str, Any]) -> Any:
@@ -95,7 +95,7 @@ class Columns:
 
 
 def _numpy_type(file: str, name: str, kind: Any) -> tuple[Any, tuple[int, ...]]:
-    """(NumPy type, shape of one value) of an Arrow type."""
+    """Return (NumPy type, shape of one value) of an Arrow type."""
     import numpy as np
     import pyarrow as pa
 

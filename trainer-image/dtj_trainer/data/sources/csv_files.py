@@ -19,7 +19,7 @@ _QUOTED = re.compile(rb'(?<![^,\r\n])"[^"]*(?:""[^"]*)*(?:"|\Z)')
 
 
 class Csv:
-    """A Table of CSV files with a header line; one reading at the start finds the blocks and counts their lines."""
+    """A Table of CSV files with a header line; all files are read once at the start to find and count the lines."""
 
     takes_batches = True
 
@@ -44,7 +44,7 @@ class Csv:
         self.blocks = tuple(replace(block, size=max(block.size, block.rows * row_bytes)) for block in self.blocks)
 
     def read(self, block: Block) -> Mapping[str, Any]:
-        table = block.file.patiently(lambda: self._parse(block, self._columns))
+        table = block.file.read_with_retries(lambda: self._parse(block, self._columns))
         if table.num_rows != block.rows:
             raise PreflightFailed(f"{block.file.name} has changed since the job began; do not change data during a job")
         return self._columns.arrays(block.file.name, table, self._empty)
@@ -74,7 +74,7 @@ class Csv:
             )
 
     def _split(self, file: File) -> Iterator[Block]:
-        """Blocks that end with a line outside of quotes."""
+        """Return the blocks of a file; each ends with a line outside of quotes."""
         with explain_read_errors(file.name), file.open() as opened:
             header = opened.readline()
             self._headers[file.name] = _names(file.name, header)
@@ -113,9 +113,9 @@ def csv(
     empty: Mapping[str, Any] | None = None,
     storage: Mapping[str, Any] | None = None,
 ) -> Csv:
-    """Examples from CSV files with a header line: (dict of columns, label), or the dict alone without `label`.
+    """Read examples from CSV files with a header line: (dict of columns, label), or the dict alone without `label`.
 
-    Types are those of the first lines (int64, float64, string); `types` sets them by column, in Arrow's words
+    Types are inferred from the first lines (int64, float64, string); `types` sets them by column, as Arrow names
     ("float32"). `columns`, `empty` and `storage` as for `parquet`.
 
     Raises:
@@ -149,7 +149,7 @@ def _names(file: str, header: bytes) -> list[str]:
 
 
 def _line_end(held: bytes) -> int:
-    """Just after the last newline that is not within quotes; 0 if there is none. A file's block begins outside."""
+    """Return the index after the last newline outside of quotes, or 0. A block starts outside of quotes."""
     import numpy as np
 
     signs = np.frombuffer(held, np.uint8)

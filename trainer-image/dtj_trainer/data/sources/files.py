@@ -1,4 +1,4 @@
-"""Files of data, on this machine or behind a URI that fsspec knows."""
+"""Data files, on this machine or at a URI that fsspec supports."""
 
 import glob
 import os
@@ -23,7 +23,7 @@ ATTEMPTS = 4
 
 @dataclass(frozen=True)
 class File:
-    """One file: `system` is an fsspec file system, None for this machine's own."""
+    """A data file; `system` is an fsspec file system, None for a local file."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class File:
         return Path(self.path).open("rb") if self.system is None else self.system.open(self.path, "rb")
 
     def for_arrow(self) -> Any:
-        """Open for pyarrow: what it can read by itself is read without asking Python for each piece."""
+        """Open for pyarrow, with its own reader where it has one, which does not call Python for each piece."""
         import pyarrow as pa
 
         if self.system is None:
@@ -50,8 +50,8 @@ class File:
             raise PreflightFailed(f"{self.name} is shorter than when the job began; do not change data during a job")
         return found
 
-    def patiently(self, read: Any) -> Any:
-        """`read()`, tried again a few times where a network is between."""
+    def read_with_retries(self, read: Any) -> Any:
+        """Call `read()`, with a few retries for remote files."""
         for attempt in range(ATTEMPTS if self.system is not None else 1):
             try:
                 return read()
@@ -63,13 +63,13 @@ class File:
 
 
 def find(caller: str, files: Files, suffix: str, storage: Mapping[str, Any] | None = None) -> list[File]:
-    """The files meant by `files`, directories and patterns in the order of their names.
+    """Return the files of `files`; those of directories and patterns sorted by name.
 
     Raises:
         PreflightFailed: there is none, or one is empty or cannot be reached.
     """
     given = [files] if isinstance(files, str | os.PathLike) else list(files)
-    found = [file for each in given for file in _meant(os.fspath(each), suffix, storage or {})]
+    found = [file for each in given for file in _expand(os.fspath(each), suffix, storage or {})]
     if not found:
         raise PreflightFailed(f"{caller} was given no files; name at least one")
     for file in found:
@@ -80,7 +80,7 @@ def find(caller: str, files: Files, suffix: str, storage: Mapping[str, Any] | No
 
 @contextmanager
 def explain_read_errors(name: str) -> Iterator[None]:
-    """Turn what goes wrong with a file into one sentence."""
+    """Turn read errors of a file into a PreflightFailed of one sentence."""
     try:
         yield
     except PreflightFailed:
@@ -113,7 +113,7 @@ def needs(caller: str, package: str) -> None:
         raise PreflightFailed(f"{caller} needs {package}, which is not installed; add it: pip install {package}")
 
 
-def _meant(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
+def _expand(name: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
     if "://" in name and not name.startswith("file://"):
         return _remote(name, suffix, storage)
     path = name.removeprefix("file://")
@@ -153,7 +153,7 @@ def _remote(uri: str, suffix: str, storage: Mapping[str, Any]) -> list[File]:
 
 
 def _name(uri: str, path: str) -> str:
-    """What people call the file that fsspec calls `path`. The host of a URI is the NameNode, or else the bucket."""
+    """Return the URI of a file from the `path` of fsspec. The host of a URI is the NameNode, or else the bucket."""
     parts = urlsplit(uri)
     in_hdfs = parts.scheme in {"hdfs", "webhdfs"}
     return f"{parts.scheme}://{parts.netloc}{path}" if in_hdfs else f"{parts.scheme}://{path.lstrip('/')}"

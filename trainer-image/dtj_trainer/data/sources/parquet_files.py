@@ -1,4 +1,4 @@
-"""Parquet files as a source: only the asked columns are read, row group by row group."""
+"""Parquet files as a source: only the selected columns are read, row group by row group."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ class Parquet:
             raise PreflightFailed(f"{first} has no rows; write it again, or name other files")
 
     def read(self, block: Block) -> Mapping[str, Any]:
-        return block.file.patiently(lambda: self._read(block))
+        return block.file.read_with_retries(lambda: self._read(block))
 
     def signature(self) -> Mapping[str, Any]:
         return self._columns.signature()
@@ -70,11 +70,11 @@ def parquet(
     empty: Mapping[str, Any] | None = None,
     storage: Mapping[str, Any] | None = None,
 ) -> Parquet:
-    """Examples from Parquet: (dict of columns, label), or the dict alone without `label`.
+    """Read examples from Parquet: (dict of columns, label), or the dict alone without `label`.
 
     `columns` defaults to all but the label. Files are paths, directories, patterns, or URIs that fsspec knows
     (hdfs:// goes through WebHDFS, gs:// and s3:// through pyarrow); `storage` are options of fsspec, or pyarrow.fs.
-    `empty` says by column what stands for a missing value; in columns of floats it is NaN without that.
+    `empty` gives by column the value that replaces a missing one; the default in columns of floats is NaN.
 
     Raises:
         PreflightFailed: a file is missing, unreadable or empty, or a column is wrong.
@@ -90,4 +90,4 @@ def _footer(file: File) -> Any:
         with explain_read_errors(file.name), file.for_arrow() as opened:
             return parquet.read_metadata(opened)
 
-    return file.patiently(read)
+    return file.read_with_retries(read)

@@ -1,4 +1,4 @@
-"""What a source of files looks like to the Pipeline: a table of blocks."""
+"""The interface between a source of files and the Pipeline: a table of blocks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dtj_trainer.data.sources.files import File
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Examples that are read together: a row group, or some megabytes of a file."""
+    """A block of examples that are read together: a row group, or some megabytes of a file."""
 
     file: File
     rows: int
@@ -29,17 +29,17 @@ class Table(Protocol):
 
     @property
     def size(self) -> int:
-        """Examples."""
+        """The number of examples."""
 
     @property
     def takes_batches(self) -> bool:
-        """Whether `example` may be given many examples at once, with a first axis."""
+        """Whether `example` accepts a batch of examples."""
 
     def read(self, block: Block) -> Mapping[str, Any]:
-        """Arrays [rows, ...] by column; called in several threads."""
+        """Return arrays [rows, ...] by column; called from several threads."""
 
     def signature(self) -> Mapping[str, Any]:
-        """A tf.TensorSpec [None, ...] by column."""
+        """Return a tf.TensorSpec [None, ...] by column."""
 
     def example(self, columns: Any) -> Any:
-        """What one example looks like to the user, from a dict of its columns' tensors."""
+        """Return an example as the user sees it, from a dict of its columns' tensors."""

@@ -1,7 +1,7 @@
 """TFRecord files as a source, in blocks of whole records.
 
 A record is its length (8 bytes, little-endian), the length's checksum (4), the data, and the data's checksum (4). The
-lengths are read once at the start, so that every record can be reached by its number.
+lengths are read once at the start, for random access to every record.
 """
 
 import struct
@@ -18,7 +18,7 @@ BLOCK = 1 << 20
 
 
 class Records:
-    """A Table with one column, the records; `parse` makes an example of one, inside TensorFlow."""
+    """A Table with one column, the records; `parse` turns a record into an example, as TensorFlow ops."""
 
     takes_batches = False
 
@@ -30,7 +30,7 @@ class Records:
     def read(self, block: Block) -> Mapping[str, Any]:
         import numpy as np
 
-        held = block.file.patiently(lambda: block.file.bytes(block.start, block.length))
+        held = block.file.read_with_retries(lambda: block.file.bytes(block.start, block.length))
         found = np.empty(block.rows, object)
         place = 0
         for number in range(block.rows):
@@ -53,10 +53,10 @@ class Records:
 
 
 def tfrecord(files: Files, parse: Callable[[Any], Any], *, storage: Mapping[str, Any] | None = None) -> Records:
-    """Examples from uncompressed TFRecord files; `parse(record)` is TensorFlow code that returns one example.
+    """Read examples from uncompressed TFRecord files; `parse(record)` is TensorFlow code that returns one example.
 
     Raises:
-        PreflightFailed: a file is missing, unreadable, empty, or no TFRecord file.
+        PreflightFailed: a file is missing, unreadable, empty, or not a TFRecord file.
     """
     return Records(find("dtj.data.tfrecord", files, ".tfrecord", storage), parse)
 
@@ -78,7 +78,7 @@ def _split(file: File) -> Iterator[Block]:
 
 
 def _masked(data: bytes) -> int:
-    """TFRecord's checksum: CRC-32C (RFC 3720, appendix B.4), rotated and moved (tsl/lib/hash/crc32c.h)."""
+    """Return TFRecord's checksum: CRC-32C (RFC 3720, appendix B.4), rotated and moved (tsl/lib/hash/crc32c.h)."""
     crc = 0xFFFFFFFF
     for byte in data:
         crc ^= byte
