@@ -50,7 +50,7 @@ class _Group:
 
 
 class EventAggregator:
-    """Says which events are posted one by one."""
+    """A counter of similar events: decides which are posted one by one, and which are joined."""
 
     def __init__(self) -> None:
         self._groups: OrderedDict[tuple[str, str, str], _Group] = OrderedDict()
