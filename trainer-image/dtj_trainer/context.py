@@ -13,7 +13,7 @@ from dtj_trainer.strategy.coordination import CoordinationService
 
 @dataclass(slots=True)
 class TrainContext:
-    """The settings and the strategy of one process of a job, and its place among the others."""
+    """The settings, strategy and rank of one process of a job."""
 
     environment: Environment
     choice: Choice
@@ -47,12 +47,12 @@ class TrainContext:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether this process hands out steps to workers that do not wait for one another."""
+        """Whether this process schedules steps on workers that do not wait for one another."""
         return self.choice.type == "ParameterServer"
 
     @property
     def defers_metrics(self) -> bool:
-        """Whether steps may not write the accumulators of metrics, because replicas share them without a rule."""
+        """Whether steps may not write the accumulators of metrics, because replicas share them without a reduction."""
         return self.choice.type in {"ParameterServer", "CentralStorage"}
 
     @property

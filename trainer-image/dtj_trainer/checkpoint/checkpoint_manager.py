@@ -1,4 +1,4 @@
-"""When to save; saves and restores one training."""
+"""The CheckpointManager: decides when to save; saves and restores one training."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ TAKEN_NAMES = frozenset({"step", "state"})
 
 
 class CheckpointManager:
-    """Saves and restores `objects` and the position of one training; does nothing without a directory."""
+    """The checkpoints of one training: `objects` and its position; does nothing without a directory."""
 
     def __init__(self, context: TrainContext, objects: Mapping[str, object], job: JobFile) -> None:
         settings = context.environment.checkpoint
@@ -106,14 +106,14 @@ class CheckpointManager:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Those of the last epoch before the checkpoint that was restored."""
+        """The metrics of the last epoch before the restored checkpoint."""
         return self._trackable.content.metrics if self.directory else {}
 
     def save(self, position: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
         """Begin to save. Every process calls it; the chief writes, the others take part where reading is a collective.
 
-        It returns in the other processes after it has in the chief: what the chief waits for (an earlier save that is
-        still being written) shall count as a save in all of them, not as a step that takes too long.
+        In the other processes it returns after the chief: the chief may wait for an earlier save, and all processes
+        have to count that time as a save, not as a step that takes too long.
 
         Raises:
             Fenced: a newer attempt has taken over.
@@ -128,7 +128,7 @@ class CheckpointManager:
         self._context.coordination.wait_for_chief(f"saving/{position.step}")
 
     def wait_before_exit(self) -> None:
-        """Wait for a save that has begun, for as long as the supervisor lets a process live that lost its cluster."""
+        """Wait for a started save, at most as long as the supervisor lets a process without its cluster run."""
         if self.directory:
             self._checkpointer.wait_at_most(ENDING_SAVE_SECONDS)
 

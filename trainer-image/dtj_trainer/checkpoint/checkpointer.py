@@ -39,7 +39,7 @@ SmallFiles = Mapping[str, str]
 
 
 class Checkpointer:
-    """Reads and writes the checkpoints in `directory`, a path or a URI. Only a process with an owner file writes."""
+    """The checkpoints in `directory`, a path or a URI; only a process with an owner file writes."""
 
     def __init__(self, directory: str, keep: int, owner: OwnerFile | None) -> None:
         self.folder = open_folder(directory)
@@ -121,7 +121,7 @@ class Checkpointer:
     def save(
         self, step: int, objects: Mapping[str, object], small_files: SmallFiles, on_saved: Callable[[], None]
     ) -> None:
-        """Begin to save the present values as the checkpoint of `step`, after the earlier save is complete.
+        """Begin to save the current values as the checkpoint of `step`, after the earlier save is complete.
 
         `on_saved` is called in another thread when the checkpoint is visible.
 
@@ -155,7 +155,7 @@ class Checkpointer:
         self.check_for_errors()
 
     def wait_at_most(self, seconds: float | None) -> None:
-        """Return when the last save has ended, well or not, or after `seconds`."""
+        """Return when the last save has succeeded or failed, or after `seconds`."""
         if self._pending is not None:
             wait_for_futures([self._pending], seconds)
 
@@ -174,7 +174,7 @@ class Checkpointer:
         small_files: SmallFiles,
         on_saved: Callable[[], None],
     ) -> None:
-        """Write the copied values, where that is still to do, and commit the checkpoint."""
+        """Write the copied values, if TensorFlow has not, and commit the checkpoint."""
         with stack, self._explain_errors():
             if write is not None:
                 write(temporary.path / f"ckpt-{step}")
@@ -201,7 +201,7 @@ class Checkpointer:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Raise the cause of an error in its place, where that is known: fenced, disk full, store unreachable."""
+        """Replace an error by its cause, if that is known: fenced, disk full, store unreachable."""
         try:
             yield
         except TrainerError:
@@ -229,7 +229,7 @@ class Checkpointer:
         tf.train.Checkpoint(**objects).write(str(prefix), self._options())
 
     def _join_reads(self, objects: Mapping[str, object]) -> None:
-        """Read what the chief saves: reading is a collective there. What was read is thrown away."""
+        """Read the variables that the chief saves, because reading them is a collective; discard the values."""
         with tempfile.TemporaryDirectory(prefix="dtj-state-") as path:
             self._write(Path(path) / "ckpt", objects)
 
@@ -255,7 +255,7 @@ def _is_complete(name: str, files: Sequence[str]) -> bool:
 
 
 def _on_servers() -> bool:
-    """Return whether variables live in other processes; they need not fit into this one."""
+    """Return whether variables are on parameter servers; they may not fit into this process."""
     import tensorflow as tf
 
     return isinstance(tf.distribute.get_strategy(), tf.distribute.ParameterServerStrategy)

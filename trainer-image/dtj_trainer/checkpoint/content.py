@@ -11,7 +11,7 @@ from dtj_trainer.data.position import DataPosition, ReadSpan
 
 @dataclass(frozen=True, slots=True)
 class TrainingPosition:
-    """How far a training is. Steps are optimizer updates; data is counted over all processes since the beginning."""
+    """The progress of a training. Steps are optimizer updates; data is counted over all processes."""
 
     step: int = 0
     data: DataPosition = field(default_factory=DataPosition)
@@ -24,7 +24,7 @@ class TrainingPosition:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointContent:
-    """What a checkpoint holds beside variables."""
+    """The part of a checkpoint that is not variables."""
 
     position: TrainingPosition = field(default_factory=TrainingPosition)
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class CheckpointContent:
 
 
 def serialize(content: CheckpointContent) -> str:
-    """Return the content, and the random states of this moment, as a checkpoint stores them."""
+    """Return the content and the current random states, as a checkpoint stores them."""
     return json.dumps(
         {"position": position_to_json(content.position), "metrics": dict(content.metrics), **_random_state()}
     )
@@ -46,7 +46,7 @@ def restore(text: str | bytes) -> CheckpointContent:
 
 
 def position_to_json(position: TrainingPosition) -> dict[str, Any]:
-    """Return the position under the keys that checkpoints have."""
+    """Return the position as a JSON object with the keys of checkpoints."""
     return {
         "step": position.step,
         "examples": position.data.examples,
@@ -59,7 +59,7 @@ def position_to_json(position: TrainingPosition) -> dict[str, Any]:
 
 
 def position_from_json(found: Mapping[str, Any]) -> TrainingPosition:
-    """Return the position that a checkpoint holds."""
+    """Return the position from the JSON object of a checkpoint."""
     read = tuple(ReadSpan(span["workers"], span["examples"]) for span in found["dealt"])
     return TrainingPosition(
         found["step"],
@@ -92,7 +92,7 @@ def _set_random_state(found: Mapping[str, Any]) -> None:
 class TrackableContent:
     """The step and the content of a checkpoint, as objects that TensorFlow saves and restores.
 
-    Every process makes it once: a new variable is a collective under MultiWorkerMirrored.
+    Every process creates it once: creating a variable is a collective under MultiWorkerMirrored.
     """
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class TrackableContent:
 
     @property
     def content(self) -> CheckpointContent:
-        """What was last set, or restored."""
+        """The content that was last set or restored."""
         return self._content
 
     @content.setter

@@ -1,4 +1,4 @@
-"""done.json: the job has finished; a pod that starts again ends at once."""
+"""done.json: the job has finished; a pod that starts again exits at once."""
 
 import time
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class DoneFile:
 
 
 def read(directory: str, uid: str) -> DoneFile | None:
-    """Return how the job with this UID finished; None if it has not. The end of another job does not count."""
+    """Return the done.json of the job with this UID; None if there is none, or that of another job."""
     found = read_json(open_folder(directory), NAME) if directory else None
     if found is None or found.get("uid", "") != uid:
         return None

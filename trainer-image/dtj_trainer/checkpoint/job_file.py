@@ -1,4 +1,4 @@
-"""job.json: what made the checkpoints of a directory, so that a resume that would go wrong is refused."""
+"""job.json: the settings that made the checkpoints of a directory, to refuse a resume with incompatible ones."""
 
 import platform
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class JobFile:
 
     @classmethod
     def of(cls, context: TrainContext, batch_size: BatchSize, seed: int, accumulate: int) -> "JobFile":
-        """Describe the training that this process begins, at step 0."""
+        """Return the settings of the training in this process."""
         import keras
         import tensorflow as tf
 
@@ -71,12 +71,12 @@ def read(folder: Folder) -> JobFile | None:
 
 
 def check(before: JobFile, now: JobFile, directory: str) -> None:
-    """Refuse to continue from the checkpoints of `before` where that would silently train something else.
+    """Refuse to continue from the checkpoints of `before` if that would silently train something else.
 
     The number of replicas may change, and so may strategies within a family.
 
     Raises:
-        PreflightFailed: names the difference and the way out.
+        PreflightFailed: names the difference and what to do.
     """
     for what, old, new in _differences(before, now):
         raise PreflightFailed(
@@ -122,7 +122,7 @@ def _from_json(found: Mapping[str, Any]) -> JobFile:
 
 
 def _differences(before: JobFile, now: JobFile) -> list[tuple[str, str | int, str | int]]:
-    """Name what must not change and did: its name, its value then and its value now."""
+    """Yield what must not change and did: its name, its value then and its value now."""
     found: list[tuple[str, str | int, str | int]] = []
     if FAMILIES.get(before.strategy) != FAMILIES.get(now.strategy):
         found.append(("strategy", before.strategy, now.strategy))

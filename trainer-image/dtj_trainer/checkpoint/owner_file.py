@@ -13,7 +13,7 @@ NAME = "owner.json"
 class OwnerFile:
     """The claim of one attempt of one job on a checkpoint directory.
 
-    A process left alive on a lost node holds a smaller attempt than its successor and finds that out before it
+    A process still running on a lost node has a smaller attempt number than its successor, and sees that before it
     commits anything.
     """
 

@@ -1,4 +1,4 @@
-"""The checkpoints of a program with a loop of its own: `job.checkpoints` of `dtj.session`."""
+"""The checkpoints of a custom training loop: `job.checkpoints` of `dtj.session`."""
 
 import operator
 import time
@@ -18,7 +18,7 @@ from dtj_trainer.storage.open import open_folder
 
 
 class SessionCheckpoints:
-    """Saves and restores trackables; the chief writes, the others take part where reading is a collective."""
+    """The checkpoints of a session's trackables; the chief writes, the others take part if reading is a collective."""
 
     def __init__(self, context: TrainContext) -> None:
         settings = context.environment.checkpoint
@@ -70,8 +70,8 @@ class SessionCheckpoints:
     def save(self, step: int, **objects: object) -> None:
         """Begin to save trackables as the checkpoint of `step`; every process has to call it.
 
-        The values are those of this moment; they are written while the program goes on. An error of the writing is
-        raised by the next `save` or `report`, or at the end of the session.
+        The current values are copied, and written while the program continues. A write error is raised by the next
+        `save` or `report`, or at the end of the session.
         """
         self._objects, step = objects, whole_step(step)
         if not self._enabled:
@@ -87,7 +87,7 @@ class SessionCheckpoints:
         reporter.phase("train")
 
     def save_again(self, step: int) -> bool:
-        """Begin to save what was last restored or saved, as of `step`; returns False where that is not possible."""
+        """Begin to save the trackables of the last restore or save as `step`; returns False if there are none."""
         if not self._enabled or not self._objects:
             return False
         if self._begun_step != step:
@@ -112,10 +112,10 @@ class SessionCheckpoints:
 
 
 def whole_step(step: Any) -> int:
-    """Return a step as a Python number, whatever counts it: Python, NumPy, a tensor, a variable.
+    """Return a step as a Python int, from a Python or NumPy number, a tensor or a variable.
 
     Raises:
-        UserError: it is not a whole number.
+        UserError: it is not an integer.
     """
     try:
         return operator.index(step.numpy() if hasattr(step, "numpy") else step)

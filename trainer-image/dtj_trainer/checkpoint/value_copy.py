@@ -1,7 +1,7 @@
 """Copies the values of trackable objects, so that another thread can write them while the training goes on.
 
-tf.train.Checkpoint reads and writes in one call; here its names and values are read, and written later. Values are
-copied because TensorFlow 2.21 overwrites buffers that it has handed out under MultiWorkerMirrored.
+tf.train.Checkpoint reads and writes in one call; here names and values are read first and written later. Values are
+copied because under MultiWorkerMirrored TensorFlow 2.21 overwrites buffers that it has returned.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ Write = Callable[[Path], None]
 def copy_values(objects: Mapping[str, object]) -> Write | None:
     """Copy the present values of `objects`; return what writes them.
 
-    None where TensorFlow has to write them itself, on this thread.
+    None if TensorFlow has to write them itself, on this thread.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The progress of a training on the console: a bar on a terminal, lines in a log; on the chief alone."""
+"""The progress of a training on the console: a bar on a terminal, lines in a log; only on the chief."""
 
 import sys
 import time
@@ -41,7 +41,7 @@ class Console:
         self.print(self._line(step, epoch, metrics))
 
     def print(self, sentence: str) -> None:
-        """Print a line, in the place of the bar."""
+        """Print a line, replacing the bar."""
         if self._enabled:
             print(f"{BEGINNING_OF_LINE if self._bar else ''}dtj: {sentence}", flush=True)  # noqa: T201 - for people
 

@@ -31,7 +31,7 @@ class RecordWriter(Protocol):
 
 
 class EventFileWriter:
-    """Writes scalars by step into a directory; with an empty directory it writes nothing."""
+    """A writer of scalars by step into a directory; without a directory it writes nothing."""
 
     def __init__(self, directory: str) -> None:
         self._writer: RecordWriter | None = None
@@ -47,7 +47,7 @@ class EventFileWriter:
         self._add(file_version=VERSION)
 
     def write(self, step: int, scalars: Mapping[str, float | None]) -> None:
-        """Write one point for each name; None is left out."""
+        """Write one point for each name; None is skipped."""
         if self._writer is None:
             return
         from tensorflow.compat.v1 import Summary
@@ -64,14 +64,14 @@ class EventFileWriter:
         self._writer.write(Event(wall_time=time.time(), **event).SerializeToString())
 
     def flush(self) -> None:
-        """Write what is held back, and upload it where that is due."""
+        """Flush buffered points, and upload the file if that is due."""
         if self._writer is not None:
             self._writer.flush()
             self._flushed = time.monotonic()
             self._logs.upload_if_due()
 
     def close(self) -> None:
-        """Close the file, and upload what is left of it."""
+        """Close the file, and upload the rest of it."""
         if self._writer is not None:
             self._writer.close()
             self._logs.close()
@@ -86,7 +86,7 @@ def _point(name: str, value: float) -> Point:
 
 @functools.cache
 def _zero() -> Point:
-    """Return a point as tf.summary.scalar writes it; that itself needs TensorBoard."""
+    """Return a point as tf.summary.scalar writes it, which would need TensorBoard."""
     import tensorflow as tf
     from tensorflow.compat.v1 import Summary, SummaryMetadata
 

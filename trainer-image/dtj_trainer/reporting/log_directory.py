@@ -14,9 +14,9 @@ UPLOAD_SECONDS = 30.0
 
 
 class LogDirectory:
-    """A directory to write into. For a URI it is a temporary one, whose files are uploaded from time to time.
+    """A directory for logs. For a URI it is a temporary one, whose files are uploaded from time to time.
 
-    A log that cannot be uploaded is no reason to stop a training.
+    A failed upload does not stop the training.
     """
 
     def __init__(self, directory: str) -> None:
@@ -32,14 +32,14 @@ class LogDirectory:
         self._uploaded_sizes: dict[Path, int] = {}
 
     def upload_if_due(self) -> None:
-        """Begin to upload new files, if the last upload began long ago and is over: a silent store delays no step."""
+        """Start to upload new files in the background, if the last upload is old enough and complete."""
         due = time.monotonic() - self._uploaded_at >= UPLOAD_SECONDS
         if self._target is not None and due and (self._upload is None or self._upload.done()):
             self._uploaded_at = time.monotonic()
             self._upload = self._uploader.submit(self._upload_new_files, self._target)
 
     def close(self) -> None:
-        """Upload what is left."""
+        """Upload the remaining files."""
         if self._target is not None:
             self._uploader.submit(self._upload_new_files, self._target).result()
 

@@ -1,4 +1,4 @@
-"""Profiles on demand: TensorFlow's trace of some steps, in the place where TensorBoard looks for it."""
+"""Profiles on demand: TensorFlow traces of some steps, in the directory that TensorBoard reads."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,9 +11,9 @@ SUBDIRECTORY = "plugins/profile"
 
 
 class Profiler:
-    """Traces the steps after step A up to step B: those of the settings, and those requested during the training.
+    """A profiler of the steps after step A up to step B, from the settings or requested during the training.
 
-    A trace begins and ends with a call of the compiled function, so it may hold a few steps more.
+    A trace begins and ends with a call of the compiled function, so it may contain a few more steps.
     """
 
     def __init__(self, directory: str, steps: tuple[int, int] | None, reporter: Reporter, commands: Commands) -> None:
@@ -25,7 +25,7 @@ class Profiler:
         """Where the trace is written that is being made."""
 
     def before(self, step: int, steps: int) -> None:
-        """Start a trace, if `steps` more steps after `step` reach its first one."""
+        """Start a trace, if one of the next `steps` steps after `step` is its first one."""
         requested, self._commands.profile_wanted = self._commands.profile_wanted, None
         if requested is not None and self._logs is None:
             self._requested = (step, step + requested)
@@ -38,7 +38,7 @@ class Profiler:
             self._start()
 
     def after(self, step: int) -> None:
-        """End the trace, if its last step is made."""
+        """End the trace after its last step."""
         if self._logs is not None and self._requested is not None and step >= self._requested[1]:
             self.close()
 
@@ -68,7 +68,7 @@ class Profiler:
             self._logs = self._requested = None
 
     def _try(self, call: Callable[[], None]) -> bool:
-        """Call TensorFlow's profiler; return False where it fails, which is no reason to stop a training."""
+        """Call TensorFlow's profiler; return False if it fails, which does not stop the training."""
         import tensorflow as tf
 
         try:

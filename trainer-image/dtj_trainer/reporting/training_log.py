@@ -11,7 +11,7 @@ from dtj_trainer.reporting.event_files import EventFileWriter
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What the steps of one call have returned."""
+    """The results of the steps of one call."""
 
     step: int
     """The last of them, counted from 1."""
@@ -29,7 +29,7 @@ class StepReport:
 
 
 class TrainingLog:
-    """Reports one training. Every process reports to its supervisor; the chief writes event files and console lines."""
+    """The reports of one training: every process to its supervisor; the chief also to event files and console."""
 
     def __init__(self, context: TrainContext, *, total_steps: int, epochs: int | None) -> None:
         logs = context.environment.checkpoint.logs
@@ -64,7 +64,7 @@ class TrainingLog:
         self._console.steps_done(report.step, report.epoch, self._loss, report.examples)
 
     def metrics(self, step: int, epoch: int, metrics: Mapping[str, float], learning_rate: float | None) -> None:
-        """Report new metrics to the supervisor where no step was made."""
+        """Report new metrics to the supervisor without a step."""
         done = StepsDone(
             step=step,
             steps=0,
@@ -88,9 +88,9 @@ class TrainingLog:
         self._events.write(step, means)
 
     def flush(self) -> None:
-        """Write what the event files hold back."""
+        """Flush the event files."""
         self._events.flush()
 
     def close(self) -> None:
-        """Close the event files, and upload what is left of them."""
+        """Close the event files, and upload the rest of them."""
         self._events.close()

@@ -14,7 +14,7 @@ RETRIES = timedelta(seconds=15)
 
 
 def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
-    """The fsspec file system of a URI, and the path there. pyarrow brings drivers for object stores along."""
+    """Return the fsspec file system of a URI, and the path in it; object stores use the drivers of pyarrow."""
     import fsspec
     from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow import fs
@@ -33,14 +33,14 @@ def file_system(uri: str, storage: Mapping[str, Any]) -> tuple[Any, str]:
 
 
 def _s3_endpoint() -> dict[str, str]:
-    """The store that the environment names. The driver reads it too, but then looks for a host of the bucket's name."""
+    """Return the endpoint that the environment sets; if only the driver read it, it would use `bucket.host`."""
     url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     parts = urlsplit(url or "")
     return {"scheme": parts.scheme, "endpoint_override": parts.netloc} if parts.netloc else {}
 
 
 def by_webhdfs(uri: str) -> str:
-    """hdfs:// is read through the NameNode's HTTP interface, which needs no Hadoop and no Java here."""
+    """Rewrite hdfs:// to the NameNode's HTTP interface, which needs no Hadoop and no Java here."""
     parts = urlsplit(uri)
     if parts.scheme != "hdfs":
         return uri

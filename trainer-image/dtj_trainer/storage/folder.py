@@ -1,7 +1,7 @@
-"""Where the state of a job lives: a directory that every pod sees, or a place behind a URI (gs://, s3://, hdfs://).
+"""The folder with the state of a job: a directory that every pod mounts, or a URI (gs://, s3://, hdfs://).
 
-Whatever appears in a folder appears whole: it is written to a temporary folder and then committed. A new owner deletes
-all temporary folders, so a writer that slept between its last look at owner.json and its commit has nothing to commit.
+Files appear in a folder complete: they are written to a temporary folder and then committed. A new owner deletes all
+temporary folders, so a writer that was suspended between its last check of owner.json and its commit commits nothing.
 """
 
 import json
@@ -14,20 +14,20 @@ TEMPORARY_PREFIX = ".writing-"
 
 
 class TemporaryFolder(Protocol):
-    """Files that are being written, in a directory of their own beside the folder; gone at the end of its context."""
+    """A directory beside the folder, for files that are being written; deleted at the end of its context."""
 
     @property
     def path(self) -> Path:
-        """A directory of this machine to write files into."""
+        """A local directory to write files into."""
 
     def upload(self, names: Sequence[str]) -> None:
-        """Bring files of `path` so far that only a rename, or a copy within the store, is left."""
+        """Upload files of `path`, so that the commit is only a rename, or a copy within the store."""
 
     def commit(self, names: Sequence[str]) -> None:
-        """Put uploaded files into the folder, one after the other, each whole at once.
+        """Move uploaded files into the folder, one after the other, each atomically.
 
         Raises:
-            OSError: somebody has deleted the temporary folder, or the folder cannot be written.
+            OSError: a new owner has deleted the temporary folder, or the folder cannot be written.
         """
 
     def delete(self, names: Sequence[str]) -> None:
@@ -35,7 +35,7 @@ class TemporaryFolder(Protocol):
 
 
 class Folder(Protocol):
-    """A flat folder: names have no slash in them."""
+    """A folder without subfolders: names contain no slash."""
 
     name: str
     """As people wrote it."""
@@ -46,22 +46,22 @@ class Folder(Protocol):
     def make(self) -> None: ...
 
     def names(self) -> list[str]:
-        """What is in it now, as the server tells it; nothing where there is no such folder."""
+        """Return the names of its files now, without any cache; none if there is no such folder."""
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None where there is none.
+        """Return the text of a file; None if there is none.
 
         Raises:
-            PeerLost: nobody can tell; the volume or the service fails.
+            PeerLost: the volume or the service fails.
         """
 
     def temporary(self, label: str) -> AbstractContextManager[TemporaryFolder]: ...
 
     def delete_temporary(self) -> None:
-        """Delete what writers have left in temporary folders."""
+        """Delete all temporary folders of earlier writers."""
 
     def download(self, stem: str) -> AbstractContextManager[str]:
-        """A path on this machine that the files `<stem>.*` begin with."""
+        """Download the files `<stem>.*`; yields the local path of the stem."""
 
 
 def json_text(value: Mapping[str, Any]) -> str:
@@ -77,7 +77,7 @@ def write_json(place: Folder, name: str, value: Mapping[str, Any]) -> None:
 
 
 def read_json(place: Folder, name: str) -> dict[str, Any] | None:
-    """The object in a file; None where there is no file, or no object in it."""
+    """Return the JSON object of a file; None if there is no file, or no object in it."""
     try:
         value = json.loads(place.read(name) or "")
     except ValueError:

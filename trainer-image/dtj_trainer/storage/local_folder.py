@@ -16,7 +16,7 @@ READ_SECONDS = 0.5
 
 
 class LocalFolder:
-    """A Folder whose moves are renames."""
+    """A Folder in the file system, committed by renames."""
 
     shared = True
 
@@ -87,7 +87,7 @@ class _TemporaryFolder:
 
 
 def _flush(path: Path) -> None:
-    """Bring a file or directory to disk."""
+    """Flush a file or directory to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

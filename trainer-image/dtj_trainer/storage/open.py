@@ -1,10 +1,10 @@
-"""The folder of a path or URI."""
+"""Opens the folder of a path or URI."""
 
 from dtj_trainer.storage.folder import Folder
 
 
 def open_folder(directory: str) -> Folder:
-    """The folder of a path or URI; nothing is read or made yet."""
+    """Return the folder of a path or URI; nothing is read or created yet."""
     if "://" in directory and not directory.startswith("file://"):
         from dtj_trainer.storage.remote_folder import RemoteFolder
 

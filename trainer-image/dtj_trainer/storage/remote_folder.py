@@ -1,7 +1,7 @@
-"""A place behind a URI that fsspec knows: an object store, or HDFS through its HTTP interface.
+"""A folder at a URI that fsspec supports: an object store, or HDFS through its HTTP interface.
 
-Files are uploaded under a temporary name and then moved by the server: a rename on HDFS, a copy on object stores, both
-at once for whoever reads.
+Files are uploaded under a temporary name and then moved by the server: a rename on HDFS, a copy on object stores; both
+are atomic for readers.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class RemoteFolder:
-    """A Folder in a store that other processes reach by the same URI."""
+    """A Folder in a store that other processes access by the same URI."""
 
     shared = False
 
@@ -38,19 +38,19 @@ class RemoteFolder:
         self._system, self._root = _connect(self.name)
 
     def make(self) -> None:
-        self._ask(lambda: self._system.makedirs(self._root, exist_ok=True))
+        self._request(lambda: self._system.makedirs(self._root, exist_ok=True))
 
     def names(self) -> list[str]:
         self._system.invalidate_cache()
         try:
-            found = self._ask(lambda: self._system.ls(self._root, detail=False))
+            found = self._request(lambda: self._system.ls(self._root, detail=False))
         except FileNotFoundError:
             return []
         return [path.rstrip("/").rsplit("/", 1)[-1] for path in found if path.rstrip("/") != self._root.rstrip("/")]
 
     def read(self, name: str) -> str | None:
         try:
-            return str(self._ask(lambda: self._system.cat_file(self._at(name))), "utf-8")
+            return str(self._request(lambda: self._system.cat_file(self._path_of(name))), "utf-8")
         except FileNotFoundError:
             return None
 
@@ -84,41 +84,41 @@ class RemoteFolder:
             shutil.rmtree(path, ignore_errors=True)
 
     def get(self, name: str, path: Path) -> None:
-        self._ask(lambda: self._system.get_file(self._at(name), str(path)))
+        self._request(lambda: self._system.get_file(self._path_of(name), str(path)))
 
     def put(self, path: Path, name: str) -> None:
-        above = self._at(name).rsplit("/", 1)[0]
-        self._ask(lambda: self._system.makedirs(above, exist_ok=True))
-        self._ask(lambda: self._system.put_file(str(path), self._at(name)))
+        above = self._path_of(name).rsplit("/", 1)[0]
+        self._request(lambda: self._system.makedirs(above, exist_ok=True))
+        self._request(lambda: self._system.put_file(str(path), self._path_of(name)))
 
     def move(self, old: str, new: str) -> None:
-        """Put `old` in the place of `new`, which may exist."""
-        source, target = self._at(old), self._at(new)
+        """Move `old` to `new`, which may exist."""
+        source, target = self._path_of(old), self._path_of(new)
         if "webhdfs" in self._system.protocol:
-            self._ask(lambda: self._rename(source, target))
+            self._request(lambda: self._rename(source, target))
         else:
-            self._ask(lambda: self._system.mv(source, target))
+            self._request(lambda: self._system.mv(source, target))
 
     def moves(self, size: int) -> bool:
-        """Whether a file of so many bytes can be moved."""
+        """Return whether the store can move a file of so many bytes."""
         return size <= COPIED_BYTES or "s3" not in self._system.protocol
 
     def remove(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
-            self._ask(lambda: self._system.rm_file(self._at(name)))
+            self._request(lambda: self._system.rm_file(self._path_of(name)))
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return f"{self._root.rstrip('/')}/{name}"
 
     def _rename(self, source: str, target: str) -> None:
-        """A rename that replaces: fsspec's own leaves an existing target as it is, and says nothing."""
+        """Rename and replace the target: fsspec's rename silently keeps an existing target."""
         self._system._call("RENAME", method="put", path=source, destination=target, renameoptions="OVERWRITE")  # noqa: SLF001
 
-    def _ask(self, request: Callable[[], _T]) -> _T:
-        """`request()`, tried again where a network is between.
+    def _request(self, request: Callable[[], _T]) -> _T:
+        """Call `request()`, with retries for network errors.
 
         Raises:
-            PeerLost: the store gives no answer, or a bad one, each time.
+            PeerLost: every try got no response, or an error.
         """
         for attempt in range(ATTEMPTS):
             try:
@@ -147,7 +147,7 @@ class _TemporaryFolder:
     """What was carried over and is not moved yet."""
 
     def upload(self, names: Sequence[str]) -> None:
-        """What cannot be moved is carried to its place at once: nobody looks for it before its index is there."""
+        """Upload the files; those too large to move get their final names: they are not read before their index."""
         for name in names:
             path = self.path / name
             if self.folder.moves(path.stat().st_size):
@@ -168,10 +168,10 @@ class _TemporaryFolder:
 
 
 def _connect(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it.
+    """Return the file system of a URI, and the path in it.
 
     Raises:
-        PreflightFailed: its driver is not installed, or the URI is none.
+        PreflightFailed: its driver is not installed, or the URI is invalid.
     """
     try:
         return file_system(uri, {})

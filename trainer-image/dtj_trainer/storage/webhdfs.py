@@ -1,4 +1,4 @@
-"""HDFS by HTTP, where a server that stays silent is an error and not an endless wait."""
+"""HDFS over HTTP, with timeouts."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ SILENCE_SECONDS = 60.0
 
 
 class WebHdfs(WebHDFS):
-    """fsspec's, which sets no limits."""
+    """The WebHDFS file system of fsspec, with timeouts."""
 
     def _connect(self) -> None:
         super()._connect()

@@ -1,4 +1,4 @@
-"""From the choice to a strategy object; the strategies of a single process are built here."""
+"""Builds the chosen strategy; those of a single process here, the others in their own modules."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ def build(choice: Choice, environment: Environment) -> Strategy:
 
     Raises:
         UserError: TensorFlow was used too early.
-        PreflightFailed: what the strategy needs is not there.
+        PreflightFailed: devices or roles that the strategy needs are missing.
     """
     try:
         return _BUILDERS[choice.type](choice, environment)
@@ -48,7 +48,7 @@ def _mirrored(choice: Choice) -> Strategy:
 
 
 def _central_storage() -> Strategy:
-    """Return a strategy with one copy of the variables on the host, computed with on every device of this process.
+    """Return a strategy with one copy of the variables on the host, used by every device of this process.
 
     TensorFlow calls it experimental. With one device, or on CPUs, it is Mirrored without the copies. Keras 3 cannot
     train BatchNormalization under it, and sums of Keras metrics come out wrong there.
@@ -59,7 +59,7 @@ def _central_storage() -> Strategy:
 
 
 def _default() -> Strategy:
-    """Return TensorFlow's default strategy, one replica: with None the program has its own opinion."""
+    """Return TensorFlow's default strategy, one replica: with None the program makes its own."""
     import tensorflow as tf
 
     return tf.distribute.get_strategy()

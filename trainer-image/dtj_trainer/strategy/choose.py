@@ -1,4 +1,4 @@
-"""Which strategy a job runs under, and why. Pure."""
+"""Chooses the strategy of a job, with the reason. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy's type, the reason for it, and its options (the keys of spec.strategy)."""
+    """The type of a strategy, the reason for it, and its options (the keys of spec.strategy)."""
 
     type: str
     reason: str
@@ -36,7 +36,7 @@ class Choice:
 def choose(environment: Environment, devices: int) -> Choice:
     """Return the strategy of this process; `devices` are its accelerators, or its logical CPUs if there are none.
 
-    What the operator resolved wins. Without an operator, roles and devices decide, by the operator's own rules.
+    The operator's choice is used if there is one. Otherwise roles and devices decide, by the same rules.
     """
     told = str(environment.strategy.get("type") or "Auto")
     if environment.role == "evaluator":

@@ -1,4 +1,4 @@
-"""Devices, memory and threads of this process, set before TensorFlow's first op."""
+"""Configures devices, memory and threads of this process, before TensorFlow's first op."""
 
 from collections.abc import Sequence
 

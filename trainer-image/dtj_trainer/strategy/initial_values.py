@@ -1,4 +1,4 @@
-"""The initial values of variables under MultiWorkerMirrored: the leader's, sent in few packs.
+"""The initial values of variables under MultiWorkerMirrored: the leader's, sent in a few large broadcasts.
 
 TensorFlow sends each variable by a collective of its own when it is made, and waits for it. Between `init()` and the
 first `strategy.run` they are only collected, and then sent together
@@ -25,14 +25,14 @@ def broadcast(strategy: Strategy) -> None:
 
 
 def mark_restored(strategy: Strategy, variables: Iterable[Any]) -> None:
-    """Leave these out: every process has just read the same values of them from a checkpoint."""
+    """Exclude variables whose values every process has just read from the same checkpoint."""
     hooks = compat.variable_hooks(strategy)
     if isinstance(hooks, InitialValues):
         hooks.leave_out(variables)
 
 
 class InitialValues:
-    """The variables whose initial values the processes have yet to agree upon: VariableHooks of a strategy.
+    """The variables whose initial values are not yet broadcast: VariableHooks of a strategy.
 
     Every process makes the same variables in the same order, as TensorFlow itself demands.
     """
@@ -58,18 +58,18 @@ class InitialValues:
         return broadcast(own, device, **given)
 
     def created(self, variable: Any) -> None:
-        """Wait with the variable for the broadcast, if it began with this process's own value."""
+        """Add the variable to the next broadcast, if it has this process's own value."""
         if self._own is not None:
             self._waiting.append(variable)
             self._own = None
 
     def leave_out(self, variables: Iterable[Any]) -> None:
-        """Wait no more for these: TensorFlow's variables, or Keras' around them."""
+        """Exclude variables from the broadcast: those of TensorFlow, or of Keras."""
         known = {id(held) for variable in variables for held in (variable, getattr(variable, "value", None))}
         self._waiting = [variable for variable in self._waiting if id(variable) not in known]
 
     def before_run(self, strategy: Strategy) -> None:
-        """Send what waits, and collect no more."""
+        """Broadcast the collected variables, and stop collecting."""
         if not self.collecting:
             return
         import tensorflow as tf
@@ -113,5 +113,5 @@ def _packs(variables: list[Any]) -> Iterator[list[Any]]:
 
 
 def _parts(variable: Any) -> tuple[Any, ...]:
-    """Return what holds a variable's value on each of this process's devices."""
+    """Return the components of a variable on this process's devices."""
     return tuple(variable.values)

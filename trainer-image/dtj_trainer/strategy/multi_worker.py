@@ -18,7 +18,7 @@ REGISTER_SECONDS = 900
 
 
 def build(choice: Choice, environment: Environment) -> Strategy:
-    """Return the strategy over all processes; blocks until all of them have come.
+    """Return the strategy over all processes; blocks until all of them have called it.
 
     Call it only when every peer's name resolves and the leader's port answers.
     """
@@ -48,7 +48,7 @@ def _communication(choice: Choice) -> Any:
 
 @contextmanager
 def _training_roles_only(environment: Environment) -> Iterator[None]:
-    """TF_CONFIG with chief and workers alone: a `ps` in the cluster makes this strategy wait without end."""
+    """Remove `ps` from TF_CONFIG: it would make this strategy wait without end."""
     before = os.environ.get("TF_CONFIG")
     cluster = {r: list(a) for r, a in environment.tf_config.cluster.items() if r in TRAINING_ROLES}
     if before and cluster:

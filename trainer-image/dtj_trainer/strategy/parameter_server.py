@@ -1,4 +1,4 @@
-"""Parameter servers: variables live on `ps`, workers compute, and this process, the chief, hands out the steps."""
+"""ParameterServer: variables are on `ps`, workers compute, and this process, the chief, schedules the steps."""
 
 import os
 from typing import Any
@@ -13,7 +13,7 @@ MIN_SHARD_BYTES = 256 << 10
 
 
 def check(environment: Environment) -> None:
-    """Refuse a cluster that this strategy cannot work with.
+    """Refuse a cluster without the roles that this strategy needs.
 
     Raises:
         PreflightFailed: no chief, no worker or no ps.
@@ -32,10 +32,10 @@ def serves(environment: Environment) -> bool:
 
 
 def build(choice: Choice, environment: Environment) -> Strategy:
-    """Return the strategy, in the chief; waits for every worker and ps, which TensorFlow would await in silence.
+    """Return the strategy, in the chief; waits for every worker and ps: TensorFlow would wait without a message.
 
     Raises:
-        PreflightFailed: the cluster or the partitioner is impossible.
+        PreflightFailed: the cluster or the partitioner is invalid.
         PeersNotReady: a server does not answer within the start time.
     """
     import tensorflow as tf

@@ -20,12 +20,11 @@ def serves(environment: Environment) -> bool:
 
 
 def address(env: Mapping[str, str], config: TfConfig) -> str | None:
-    """Return what to ask the resolver for; None without any TPU.
+    """Return the `tpu` argument of the cluster resolver; None without any TPU.
 
-    That is `local` for the chips of this host, the workers' addresses in a chief, a name where one is given.
+    It is `local` for the chips of this host, the workers' addresses in a chief, or the name that the user gave.
 
-    A name is never tried on speculation: the resolver would ask a metadata server, which takes minutes where there is
-    none.
+    A name is never guessed: the resolver would query a metadata server, which takes minutes where there is none.
     """
     if env.get("TPU_NAME"):
         return env["TPU_NAME"]
