@@ -48,6 +48,13 @@ class ReplicaGroup(WireModel):
     observed: str = Field("", alias="seen", description="Those of them whose pod the operator has observed.")
 
 
+class RepeatedEnds(WireModel):
+    """The replicas of one role whose pods ended equally often while the job was not Running in between."""
+
+    ends: int = Field(description="So many pods of each.")
+    indexes: str = Field(description="Indexes of the replicas, for instance 0-3,7.")
+
+
 class EvaluatorRestart(WireModel):
     """The last failure of one evaluator. Evaluators restart apart from the job."""
 
@@ -55,6 +62,9 @@ class EvaluatorRestart(WireModel):
     uid: str = Field("", description="UID of the pod that failed; empty if the pod was gone.")
     consecutive: int = Field(0, description="Failures in a row.")
     due: Instant | None = Field(None, description="When the pod is replaced; not set after that.")
+    repeated: int | None = Field(
+        None, description="Pods that ended in a row without having lived for backoff.maxSeconds."
+    )
     stays: bool = Field(False, description="Whether the pod is never replaced, as with restartPolicy Never.")
 
 
@@ -69,6 +79,9 @@ class PersistedState(WireModel):
         default_factory=dict,
         alias="inPlace",
         description="Container restarts by the kubelet that were counted, by role and index.",
+    )
+    repeated_ends: dict[Role, tuple[RepeatedEnds, ...]] | None = Field(
+        None, description="Pods that failed since the job was Running, by role."
     )
     evaluators: tuple[EvaluatorRestart, ...] = Field(
         (), description="Failures of evaluators that the operator has handled."

@@ -23,6 +23,18 @@ def free_delay(backoff: Backoff, root: RootCause, row: FreeRestarts) -> timedelt
     return timedelta() if at_once else timedelta(seconds=backoff.initial_seconds)
 
 
+def repeated_delay(backoff: Backoff, ends: int) -> timedelta:
+    """Return the delay of a pod that ends again and again while the job is not Running in between, whatever the cause.
+
+    `ends` of its replica's pods ended before: none is waited for the first time, then initial, 2 x initial … up to the
+    maximum, and never less than a second.
+    """
+    if ends < 1:
+        return timedelta()
+    doubled = max(1, backoff.initial_seconds) << min(ends - 1, 32)
+    return timedelta(seconds=min(doubled, max(1, backoff.max_seconds)))
+
+
 def end_delay(backoff: Backoff, root: RootCause) -> timedelta:
     """Return how long a job waits before it fails, as a likelier root cause may still be reported."""
     certain = root.evidence and root.rank

@@ -13,7 +13,7 @@ from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.api.persisted_state import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failure
-from dtj_operator.reconcile.failures.restart_backoff import exponential_delay
+from dtj_operator.reconcile.failures.restart_backoff import exponential_delay, repeated_delay
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure
@@ -49,8 +49,16 @@ def _order_restart(scope: ReconcileScope, replica: Replica, failure: Failure) ->
     else:
         delay = exponential_delay(backoff, in_a_row)
         in_a_row += 1
+    repeated = (known.repeated or 0) if known and lived < timedelta(seconds=backoff.max_seconds) else 0
+    delay = max(delay, repeated_delay(backoff, repeated))
     scope.replicas.keep_evaluator_restart(
-        EvaluatorRestart(index=replica.index, uid=pod.uid if pod else "", consecutive=in_a_row, due=scope.now + delay)
+        EvaluatorRestart(
+            index=replica.index,
+            uid=pod.uid if pod else "",
+            consecutive=in_a_row,
+            repeated=repeated + 1,
+            due=scope.now + delay,
+        )
     )
     _announce(scope, replica, failure)
 
@@ -74,7 +82,11 @@ def _restart_when_due(scope: ReconcileScope, replica: Replica) -> None:
     known = scope.replicas.evaluator_restarts.get(replica.index)
     if known is None or known.due is None:
         return
-    longest = exponential_delay(scope.spec.failure_policy.backoff, max(0, known.consecutive - 1))
+    backoff = scope.spec.failure_policy.backoff
+    longest = max(
+        exponential_delay(backoff, max(0, known.consecutive - 1)),
+        repeated_delay(backoff, max(0, (known.repeated or 0) - 1)),
+    )
     due = min(known.due, scope.now + longest)  # the clock may have been set back
     if scope.now < due:
         scope.replicas.keep_evaluator_restart(known.model_copy(update={"due": due}))

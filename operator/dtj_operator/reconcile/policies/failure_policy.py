@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failures
+from dtj_operator.reconcile.failures.restart_backoff import repeated_delay
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_restart, rule_of
 from dtj_operator.reconcile.failures.restart_scope import replicas_to_replace, restart_scope
 from dtj_operator.reconcile.failures.root_cause import describe_root_cause, last_incident, root_cause
@@ -65,7 +66,7 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
         scope.conditions.set_false(ConditionType.RESTARTING, Reason.SCALED, message)
         return None
     decision = decide_restart(policy, root, recovery.failed, scope.reported_step, recovery, replicas, scope.pods)
-    due = incident.opened_at + decision.delay
+    due = incident.opened_at + _delay(scope, decision)
     if scope.now < due:
         scope.plan.requeue_at(due)
         recovery.next_attempt_at(due)
@@ -75,6 +76,16 @@ def apply_failure_policy(scope: ReconcileScope) -> Verdict | None:
     else:
         _restart(scope, incident, decision)
     return None
+
+
+def _delay(scope: ReconcileScope, decision: RestartDecision) -> timedelta:
+    """Return how long the incident waits for its action; a scale-down ends the wait."""
+    if decision.job_fails is not None:
+        return decision.delay
+    if scope.replicas.shrinks:
+        return timedelta()
+    repeated = repeated_delay(scope.spec.failure_policy.backoff, scope.recovery.most_repeated_ends())
+    return max(decision.delay, repeated)
 
 
 def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
@@ -93,7 +104,9 @@ def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
     decision = decide_restart(scope.spec.failure_policy, root, recovery.failed, step, recovery, replicas, scope.pods)
     if decision.job_fails is not None:
         return _fail(scope, root, decision.job_fails, decision.message)
-    for replica in recovery.failed - replicas.completed:
+    ended = recovery.failed - replicas.completed
+    recovery.count_ends(ended)
+    for replica in ended:
         recovery.count_replaced(replica.role)
     recovery.record(root, decision, step)
     recovery.remember(last_incident(root, time=incident.opened_at, action=SUSPENDED))
@@ -156,6 +169,7 @@ def _restart(scope: ReconcileScope, incident: OpenIncident, decision: RestartDec
     for replica in replaced:
         if replica in recovery.failed or replica in scope.pods.owned:
             recovery.count_replaced(replica.role)
+    recovery.count_ends(recovery.failed)
     recovery.record(root, decision, scope.reported_step)
     recovery.act(replicas.attempt)
     recovery.remember(last_incident(root, time=incident.opened_at, action=f"Restart{extent}"))

@@ -25,6 +25,7 @@ def set_running(scope: ReconcileScope) -> None:
     to False, and say why.
     """
     if scope.pods.all_up() and not scope.recovery.waits_to_act:
+        scope.recovery.forget_ends()
         _set_true(scope)
         _record_start(scope)
         _record_recovery(scope)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import Charge
 from dtj_operator.api.persisted_state import OpenIncident
-from dtj_operator.reconcile.state.replicas import read_indexes, write_indexes
+from dtj_operator.reconcile.state.replicas import read_indexes, read_repeated_ends, write_indexes, write_repeated_ends
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
     from datetime import datetime, timedelta
 
     from dtj_operator.api.enums import Reason, Role
-    from dtj_operator.api.persisted_state import RootCause
+    from dtj_operator.api.persisted_state import RepeatedEnds, RootCause
     from dtj_operator.api.status import JobStatus, LastIncident
     from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord
 
@@ -50,7 +51,16 @@ class Recovery:
     An incident is open while it waits for its action, and from then on until the job is Running.
     """
 
-    __slots__ = ("_now", "backoff", "failed", "incident", "last_incident", "restarts", "restarts_by_role")
+    __slots__ = (
+        "_now",
+        "backoff",
+        "failed",
+        "incident",
+        "last_incident",
+        "repeated_ends",
+        "restarts",
+        "restarts_by_role",
+    )
 
     def __init__(self, status: JobStatus, now: datetime) -> None:
         """Start from what status remembers."""
@@ -58,6 +68,8 @@ class Recovery:
         self.incident: OpenIncident | None = status.persisted_state.incident
         self.failed = read_indexes(self.incident.failed) if self.incident else set()
         """Replicas that failed within the incident. A set while the pass lasts, as thousands may fail at once."""
+        self.repeated_ends = read_repeated_ends(status.persisted_state)
+        """So many pods of a replica have failed since the job was Running."""
         self.last_incident = status.last_incident
         self.restarts, self.backoff = status.restarts, status.backoff
         self.restarts_by_role = {role: counts.restarts for role, counts in status.replica_statuses.items()}
@@ -98,9 +110,23 @@ class Recovery:
             self.incident = incident.model_copy(update={"root_cause": root})
         self.failed.add(replica)
 
+    def most_repeated_ends(self) -> int:
+        """Return how many pods of one replica of the open incident ended before it, without Running since; the most."""
+        return max((self.repeated_ends.get(replica, 0) for replica in self.failed), default=0)
+
+    def count_ends(self, replicas: Iterable[Replica]) -> None:
+        """Count the failed pods of these replicas, which are replaced now."""
+        for replica in replicas:
+            self.repeated_ends[replica] = self.repeated_ends.get(replica, 0) + 1
+
+    def forget_ends(self) -> None:
+        """Forget the failed pods: the job is Running."""
+        self.repeated_ends.clear()
+
     def follow(self, replica: Replica) -> None:
         """Add a replica that failed after the action and is replaced within the incident."""
         self.failed.add(replica)
+        self.count_ends([replica])
         self.count_replaced(replica.role)
 
     def act(self, attempt: int) -> None:
@@ -170,6 +196,13 @@ class Recovery:
     def reset_backoff(self) -> None:
         """Let the next restart wait, and be free, as if it were the first."""
         self.backoff = self.backoff.model_copy(update={"consecutive": 0, "free": 0, "free_limited": 0})
+
+    def persisted_ends(self, desired: Collection[Replica]) -> dict[Role, tuple[RepeatedEnds, ...]] | None:
+        """Return the numbers of failed pods for status, of the replicas that the spec asks for."""
+        if not self.repeated_ends:
+            return None
+        kept = set(desired)
+        return write_repeated_ends({one: ends for one, ends in self.repeated_ends.items() if one in kept}) or None
 
     def persisted_incident(self) -> OpenIncident | None:
         """Return the open incident for status."""

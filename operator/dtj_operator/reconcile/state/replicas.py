@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import RestartPolicy, Role
-from dtj_operator.api.persisted_state import ReplicaGroup
+from dtj_operator.api.persisted_state import RepeatedEnds, ReplicaGroup
 from dtj_operator.builders.metadata import pod_name
 from dtj_operator.reconcile.state.index_ranges import format_ranges, parse_ranges
 
@@ -79,6 +79,11 @@ class Replicas:
     def resized(self) -> bool:
         """Whether the spec asks for other replicas than the job runs with."""
         return self.records.keys() != set(self.desired)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the spec asks for fewer replicas than the job runs with."""
+        return bool(self.records.keys() - set(self.desired))
 
     @property
     def success_replica(self) -> Replica | None:
@@ -197,6 +202,31 @@ def write_container_restarts(records: Mapping[Replica, ReplicaRecord]) -> dict[R
         if record.container_restarts:
             counts.setdefault(replica.role, {})[replica.index] = record.container_restarts
     return counts
+
+
+def read_repeated_ends(persisted: PersistedState) -> dict[Replica, int]:
+    """Return how many pods of a replica have failed since the job was Running."""
+    return {
+        Replica(role, index): group.ends
+        for role, groups in (persisted.repeated_ends or {}).items()
+        for group in groups
+        for index in parse_ranges(group.indexes)
+    }
+
+
+def write_repeated_ends(ends: Mapping[Replica, int]) -> dict[Role, tuple[RepeatedEnds, ...]]:
+    """Return those numbers for status: by role, then by number."""
+    grouped: dict[Role, dict[int, list[int]]] = {}
+    for replica, number in ends.items():
+        grouped.setdefault(replica.role, {}).setdefault(number, []).append(replica.index)
+    return {
+        role: tuple(
+            RepeatedEnds(ends=number, indexes=format_ranges(indexes))
+            for number, indexes in sorted(grouped[role].items())
+        )
+        for role in Role
+        if role in grouped
+    }
 
 
 def read_indexes(ranges: Mapping[Role, str]) -> set[Replica]:
