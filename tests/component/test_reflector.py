@@ -155,6 +155,12 @@ def requested(api_server: ApiServer, verb: str) -> list[str]:
     return [request.name for request in api_server.log.select(lambda request: request.verb == verb)]
 
 
+def version_of(names: Names, name: str) -> int:
+    entry = names.get(NamespacedName("default", "all"), name)
+    assert entry is not None
+    return entry.resource_version
+
+
 async def test_a_relist_carries_metadata_alone_and_reads_only_what_the_watch_has_missed(
     client, api_server, monkeypatch
 ):
@@ -162,7 +168,7 @@ async def test_a_relist_carries_metadata_alone_and_reads_only_what_the_watch_has
     for name in ("a", "b", "c"):
         pod(api_server, name)
     await list_into(client, PODS, None, names)
-    versions = {entry: names.get(NamespacedName("default", "all"), entry).resource_version for entry in names.known()}
+    versions = {name: version_of(names, name) for name in names.known()}
     api_server.patch("pods", "default", "b", {"metadata": {"annotations": {"x": "1"}}})
     pod(api_server, "d")
     listed: list[dict[str, Any]] = []
@@ -179,7 +185,7 @@ async def test_a_relist_carries_metadata_alone_and_reads_only_what_the_watch_has
     assert all(item.keys() == {"apiVersion", "kind", "metadata"} for item in listed)
     assert sorted(requested(api_server, "get")) == ["b", "d"]
     assert names.known() == {"a", "b", "c", "d"}
-    assert names.get(NamespacedName("default", "all"), "b").resource_version > versions["b"]
+    assert version_of(names, "b") > versions["b"]
 
 
 async def test_a_relist_that_finds_too_much_missing_lists_all(client, api_server, monkeypatch):
