@@ -10,7 +10,7 @@ from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.strategy import parameter_server, tpu
 from dtj_trainer.strategy.choose import choose
-from dtj_trainer.training.keras.learning_rate import factor, known
+from dtj_trainer.training.keras.learning_rate import check_scaling, factor
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import GROWTH, LARGEST, TARGET_SECONDS, StepsPerExecutionTuner
 
@@ -152,4 +152,4 @@ def test_the_learning_rate_grows_with_the_global_batch_alone():
     with pytest.raises(PreflightFailed, match="global_batch_size="):
         factor("linear", 8, per_replica=False, total=None, base=64)
     with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
-        known("sqrt")
+        check_scaling("sqrt")

@@ -70,14 +70,14 @@ class Callbacks:
             each = BatchHooks(
                 callbacks.on_test_batch_begin,
                 callbacks.on_test_batch_end,
-                enough=lambda: bool(self._model.stop_evaluating),
+                should_stop=lambda: bool(self._model.stop_evaluating),
             )
 
         def run() -> Mapping[str, Any] | None:
             self._model.stop_evaluating = False
             callbacks.on_test_begin()
             found = evaluation.run(each)
-            callbacks.on_test_end(dict(evaluation.found))
+            callbacks.on_test_end(dict(evaluation.last_metrics))
             return found
 
         return run

@@ -1,4 +1,4 @@
-"""dtj.fit: a compiled Keras 3 model, trained by the loop."""
+"""dtj.fit: trains a compiled Keras 3 model."""
 
 import os
 import time
@@ -53,7 +53,7 @@ def fit(
     with exit_on_failure(context):
         began = time.monotonic()
         check_arguments(context, "dtj.fit", accumulate)
-        scaling = learning_rate.known(learning_rate_scaling)
+        scaling = learning_rate.check_scaling(learning_rate_scaling)
         seed = set_seed(context, seed)
         adapter = get_data_adapter(
             data,

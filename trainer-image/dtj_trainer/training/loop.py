@@ -154,7 +154,7 @@ class _Run:
 
     def _resume_epoch(self, epoch: int) -> None:
         """Call `on_epoch_begin` for the epoch of the checkpoint, and keep its learning rate."""
-        with self.loop.trainable.same_rate():
+        with self.loop.trainable.keep_learning_rate():
             self.loop.hooks.epoch_begin(epoch)
 
     def _steps(self) -> int:

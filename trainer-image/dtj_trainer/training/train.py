@@ -1,4 +1,4 @@
-"""dtj.train: a step of the user's own on the same loop, with the same guarantees."""
+"""dtj.train: a custom training step in the same loop, with the same guarantees."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from dtj_trainer.training.validation import Validation
 
 @dataclass(slots=True)
 class Subject:
-    """What Keras callbacks see as their model."""
+    """The `model` of Keras callbacks."""
 
     state: Any
     stop_training: bool = False

@@ -17,22 +17,22 @@ from dtj_trainer.training.steps.trainable import EvaluationOutput, Trainable
 
 @dataclass(frozen=True, slots=True)
 class BatchHooks:
-    """Called around each batch that this process evaluates, with its number, and at its end what was found so far."""
+    """The callbacks around each batch of this process: `begin(number)`, and `end(number, metrics so far)`."""
 
     begin: Callable[[int], None]
     end: Callable[[int, dict[str, Any]], None]
-    enough: Callable[[], bool]
-    """Whether the batches so far are all that this process evaluates."""
+    should_stop: Callable[[], bool]
+    """Whether this process should evaluate no more batches."""
 
 
 class _Round(NamedTuple):
-    """What was evaluated so far, and how the last round of it went; summed over processes."""
+    """The sums so far, and time and number of the last batches; summed over processes."""
 
     output: EvaluationOutput
     seconds: float
     batches: int
     more: bool
-    leaving: bool
+    preempted: bool
 
 
 class Validation:
@@ -44,12 +44,12 @@ class Validation:
         self._data = get_validation_adapter(data, context.sharding, batch_size)
         self._output: EvaluationOutput
         self._dataset: Any = None
-        self._of_batch: Any = None
-        self._of_several: Any = None
+        self._evaluate_batch: Any = None
+        self._evaluate_batches: Any = None
         self._sum: Any = None
         self._tuner = StepsPerExecutionTuner()
-        self.found: Mapping[str, Any] = {}
-        """Of the last run, also where it was left before its end; names without `val_`."""
+        self.last_metrics: Mapping[str, Any] = {}
+        """The metrics of the last run, complete or not; names without `val_`."""
 
     @classmethod
     def of(cls, trainable: Trainable, context: TrainContext, data: Any, batch_size: BatchSize) -> "Validation | None":
@@ -59,72 +59,72 @@ class Validation:
     def run(self, each: BatchHooks | None = None) -> Mapping[str, Any] | None:
         """Return means and metrics over the whole validation data, names with `val_` before them.
 
-        None in every process, after the same number of batches, where one was asked to leave meanwhile.
+        Returns None in every process, after the same number of batches, if one was preempted meanwhile.
 
-        Processes agree after about as many batches as a call of training steps lasts. Without `each` these are
-        evaluated in one call, where the strategy allows that.
+        Processes synchronise after batches that take about as long as one call of training steps. Without `each`
+        these are evaluated in one call, if the strategy allows that.
 
         Raises:
-            PreflightFailed: there was no example, in every process.
+            PreflightFailed: no process has any example.
         """
         if self._dataset is None:
             self._dataset = self._data.evaluation_dataset()
             self._compile()
         self._trainable.reset_metrics()
-        together = each is None and self._of_several is not None
-        rounds = self._by_several() if together else self._one_by_one(each)
+        together = each is None and self._evaluate_batches is not None
+        rounds = self._evaluate_in_graph() if together else self._evaluate_one_by_one(each)
         while True:
             began = time.monotonic()
             vector, batches, more = next(rounds)
-            seconds, leaving = time.monotonic() - began, self._context.commands.preempted.is_set()
-            total = self._over_processes(_Round(vector, seconds, batches, more, leaving))
+            seconds, preempted = time.monotonic() - began, self._context.commands.preempted.is_set()
+            total = self._sum_over_processes(_Round(vector, seconds, batches, more, preempted))
             self._tuner.learn(float(total.seconds) / max(1.0, float(total.batches)))
             if not total.more and not total.output.examples:
                 raise PreflightFailed(EMPTY_VALIDATION)
-            if not total.more or total.leaving:
-                self.found = {**_means(total.output), **self._trainable.metrics()}
-                return None if total.more else {f"val_{name}": value for name, value in self.found.items()}
+            if not total.more or total.preempted:
+                self.last_metrics = {**_means(total.output), **self._trainable.metrics()}
+                return None if total.more else {f"val_{name}": value for name, value in self.last_metrics.items()}
 
-    def _by_several(self) -> Iterator[tuple[Any, int, bool]]:
-        """Yield call by call the packed sums so far, the batches of that call, and whether more come; without end."""
+    def _evaluate_in_graph(self) -> Iterator[tuple[Any, int, bool]]:
+        """Yield for each call the packed sums so far, its number of batches, and whether there are more; never ends."""
         import tensorflow as tf
 
         iterator = iter(self._dataset)
         batch, vector = iterator.get_next_as_optional(), tf.zeros([self._size(iterator.element_spec)], tf.float64)
         while True:
-            made, batch, vector = self._of_several(iterator, batch, vector, tf.constant(self._tuner.count))
-            yield vector, int(made), bool(batch.has_value())
+            evaluated, batch, vector = self._evaluate_batches(iterator, batch, vector, tf.constant(self._tuner.count))
+            yield vector, int(evaluated), bool(batch.has_value())
 
-    def _one_by_one(self, each: BatchHooks | None) -> Iterator[tuple[Any, int, bool]]:
+    def _evaluate_one_by_one(self, each: BatchHooks | None) -> Iterator[tuple[Any, int, bool]]:
         """Yield the same, with a call for each batch."""
         import numpy as np
 
-        vector, made = np.zeros(self._size(self._dataset.element_spec)), 0
+        vector, evaluated = np.zeros(self._size(self._dataset.element_spec)), 0
         for number, batch in enumerate(self._dataset):
-            if made == self._tuner.count:
-                yield vector, made, True
-                made = 0
+            if evaluated == self._tuner.count:
+                yield vector, evaluated, True
+                evaluated = 0
             if each is not None:
                 each.begin(number)
-            new = self._of_batch(batch).numpy()
-            vector, made = vector + new, made + 1
+            new = self._evaluate_batch(batch).numpy()
+            vector, evaluated = vector + new, evaluated + 1
             if updates := packing.unpack(new, self._output).metric_updates:
                 self._trainable.add_metric_updates(updates)
             if each is not None:
                 means = _means(packing.unpack(vector, self._output))
                 each.end(number, {**means, **self._trainable.local_metrics()})
-                if each.enough():
+                if each.should_stop():
                     break
         while True:
-            yield vector, made, False
-            made = 0
+            yield vector, evaluated, False
+            evaluated = 0
 
     def _size(self, spec: Structure) -> int:
-        """Return the size of what a batch of this structure gives, packed, from a trace."""
-        self._of_batch.get_concrete_function(spec)
+        """Return the packed size of the output for a batch of this structure, from a trace."""
+        self._evaluate_batch.get_concrete_function(spec)
         return packing.size(self._output)
 
-    def _over_processes(self, own: _Round) -> _Round:
+    def _sum_over_processes(self, own: _Round) -> _Round:
         """Return the sums over processes; `own` has its output packed."""
         import tensorflow as tf
 
@@ -143,10 +143,10 @@ class Validation:
             local = context.local_replicas
             self._sum = compiled(lambda vector: packing.sum_over_processes(strategy, vector, local_replicas=local))
         if context.defers_metrics:
-            self._of_batch = compiled(self._on_one_device)
+            self._evaluate_batch = compiled(self._on_one_device)
             return
-        self._of_batch = compiled(self._on_replicas)
-        self._of_several = compiled(self._several)
+        self._evaluate_batch = compiled(self._on_replicas)
+        self._evaluate_batches = compiled(self._batches_on_replicas)
 
     def _packed(self, batch: Structure) -> Tensor:
         output = self._trainable.test_step(batch)
@@ -154,12 +154,12 @@ class Validation:
         return packing.pack(output)
 
     def _on_one_device(self, batch: Structure) -> Tensor:
-        """Evaluate a batch on one device of this process; the workers of ParameterServer rest meanwhile."""
+        """Evaluate a batch on one device of this process; the workers of ParameterServer are idle meanwhile."""
         with self._trainable.tracing():
             return self._packed(batch)
 
     def _on_replicas(self, batch: Structure) -> Tensor:
-        """Evaluate a batch; each of this process's replicas has its part of it."""
+        """Evaluate a batch; each of this process's replicas takes its part of it."""
         import tensorflow as tf
 
         context, strategy = self._context, self._context.strategy
@@ -174,10 +174,10 @@ class Validation:
         with self._trainable.tracing():
             return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
 
-    def _several(self, iterator: Any, batch: Any, vector: Tensor, most: Tensor) -> Any:
-        """Evaluate from `batch` on at most so many batches.
+    def _batches_on_replicas(self, iterator: Any, batch: Any, vector: Tensor, most: Tensor) -> Any:
+        """Evaluate at most `most` batches, from `batch` on.
 
-        Returns how many there were, the one after them, and `vector` with theirs added.
+        Returns how many there were, the next batch, and `vector` with their sums added.
         """
         import tensorflow as tf
 

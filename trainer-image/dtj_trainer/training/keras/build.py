@@ -1,4 +1,4 @@
-"""From what a user gives as model to one that is built: made, converted to 16 bits, its variables there."""
+"""Builds the model that the user gave: creates it, sets mixed precision, and creates its variables."""
 
 from collections.abc import Callable
 from typing import Any
@@ -45,7 +45,7 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
     """Build the model, its metrics and its optimizer from the structure of a batch, without running an op.
 
     Raises:
-        UserError, PreflightFailed: it would not be trained as the program means it.
+        UserError, PreflightFailed: it would not be trained as its code says.
     """
     import keras
     import tensorflow as tf

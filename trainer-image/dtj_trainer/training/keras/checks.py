@@ -1,4 +1,4 @@
-"""What a strategy cannot train as the program means it, each told in one sentence."""
+"""Checks of a model: what a strategy cannot train correctly is refused with one sentence."""
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Model
@@ -12,11 +12,11 @@ BUILT_EARLY = (
 
 
 def check_trains(model: Model, context: TrainContext) -> None:
-    """Refuse a model that would not be trained, or in another way than it asks for.
+    """Refuse a model that would not be trained, or not as its code says.
 
     Raises:
         UserError: it is not compiled, has a train_step, or was built before the strategy.
-        PreflightFailed: the strategy has no rule for what it does.
+        PreflightFailed: the strategy does not support it.
     """
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
@@ -34,11 +34,11 @@ def check_trains(model: Model, context: TrainContext) -> None:
     if context.choice.type == "CentralStorage":
         _check_writes_weights_only(model)
     if context.asynchronous:
-        _tell_of_statistics(model)
+        _warn_about_statistics(model)
 
 
 def check_evaluates(model: Model) -> None:
-    """Refuse a model that would be evaluated in another way than it asks for.
+    """Refuse a model that would not be evaluated as its code says.
 
     Raises:
         UserError: it has a test_step.
@@ -51,7 +51,7 @@ def check_evaluates(model: Model) -> None:
 
 
 def overrides(model: Model, method: str) -> bool:
-    """Return whether the model's class has a method of Keras' models in a version of its own."""
+    """Return whether the model's class overrides a method of Keras' models."""
     import keras
 
     own = getattr(type(model), method, None)
@@ -76,7 +76,7 @@ def _check_variables(model: Model, context: TrainContext) -> None:
 
 
 def _check_writes_weights_only(model: Model) -> None:
-    """Refuse what writes other variables in a step: CentralStorage has no rule how to join them."""
+    """Refuse a model that writes other variables in a step: CentralStorage cannot aggregate them."""
     if hasattr(model.optimizer, "inner_optimizer") or getattr(model.optimizer, "use_ema", False):
         raise PreflightFailed(
             "Keras 3 cannot scale the loss for float16, nor average weights (use_ema), under CentralStorage; "
@@ -89,10 +89,10 @@ def _check_writes_weights_only(model: Model) -> None:
         )
 
 
-def _tell_of_statistics(model: Model) -> None:
-    """Say that moving statistics are written by several workers at once.
+def _warn_about_statistics(model: Model) -> None:
+    """Warn that several workers write moving statistics at once.
 
-    One of two updates may be lost, and what is left is a moving average all the same, of fewer batches.
+    One of two updates may be lost; the result is still a moving average, of fewer batches.
     """
     import tensorflow as tf
 

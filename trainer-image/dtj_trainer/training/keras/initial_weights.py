@@ -1,4 +1,4 @@
-"""Hot start: a training that begins with given weights."""
+"""Warm start: loads the initial weights of a training."""
 
 from dtj_trainer.compat.types import Model
 from dtj_trainer.errors import PreflightFailed
@@ -8,7 +8,7 @@ def load_initial_weights(model: Model, path: str) -> None:
     """Load Keras weights by file name, else a checkpoint (a prefix or a directory).
 
     Raises:
-        PreflightFailed: there are none, or those of another model.
+        PreflightFailed: they do not exist, or are of another model.
     """
     import tensorflow as tf
 

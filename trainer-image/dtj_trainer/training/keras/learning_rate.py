@@ -13,15 +13,15 @@ from dtj_trainer.compat.types import Optimizer, Tensor
 from dtj_trainer.errors import PreflightFailed
 
 
-def known(rule: str) -> str:
-    """`rule`, unless nobody knows it."""
+def check_scaling(rule: str) -> str:
+    """Return `rule`; raises for an unknown one."""
     if rule not in {"auto", "linear", "none"}:
         raise PreflightFailed(f"learning_rate_scaling {rule!r} is unknown; use 'auto', 'linear' or 'none'")
     return rule
 
 
 def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, base: int | None) -> float:
-    """By what the base rate is multiplied.
+    """Return the factor of the base learning rate.
 
     Raises:
         PreflightFailed: "linear" with nothing to scale by.
@@ -45,7 +45,7 @@ def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, ba
 
 
 def scale(optimizer: Optimizer, by: float, *, warm_up_steps: int) -> None:
-    """Let `optimizer` warm up from its own rate to `by` times that; the first step takes its share already."""
+    """Warm the optimizer up from its own rate to `by` times that, from the first step on."""
     if by == 1.0:
         return
     import keras
@@ -73,7 +73,7 @@ def scale(optimizer: Optimizer, by: float, *, warm_up_steps: int) -> None:
             return {"factor": by, "warm_up_steps": warm_up_steps}
 
     class Rate(float):
-        """Called by the optimizer, set by callbacks to what they want it to be now, a number where a model is saved."""
+        """The learning rate: called by the optimizer, assigned by callbacks, saved as a number."""
 
         unscaled = held
 
@@ -96,8 +96,8 @@ def rate_of(optimizer: Optimizer | None) -> float | None:
 
 
 @contextmanager
-def same_rate(optimizer: Optimizer | None) -> Iterator[None]:
-    """Set the rate of `optimizer` afterwards to what it is now, unless it is a schedule, which nobody sets."""
+def keep_learning_rate(optimizer: Optimizer | None) -> Iterator[None]:
+    """Restore the current learning rate of `optimizer` afterwards, unless it is a schedule."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = compat.learning_rate_object(optimizer)
     held: Any = getattr(rate, "unscaled", rate)

@@ -14,7 +14,7 @@ from dtj_trainer.compat.types import Strategy
 
 @contextmanager
 def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
-    """Let a replica see itself alone inside, and losses that are sums count as much as means of all replicas do.
+    """Compute a loss inside as if there were one replica, and scale losses that are sums like means.
 
     A sum over the examples of all replicas is the sum of theirs, and its share is taken like that of a mean.
     A variable that each replica has its own part of (ON_READ) may not be written inside: to TensorFlow this is the

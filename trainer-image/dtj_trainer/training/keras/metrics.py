@@ -1,8 +1,8 @@
 """The metrics of a compiled model over replicas.
 
-Each replica has its accumulators, which are added where a metric is read. Under ParameterServer and
-CentralStorage steps may not write them, because replicas share them without a rule: there a step returns what it would
-add (`metric_updates`), and this process adds it up.
+Each replica has its own accumulators, which are summed when a metric is read. Under ParameterServer and CentralStorage
+steps may not write them, because replicas share them without a reduction: there a step returns its updates
+(`metric_updates`), and this process adds them.
 """
 
 import threading
@@ -18,14 +18,14 @@ from dtj_trainer.training.keras.loss import as_one_replica
 
 
 class _Replica(threading.local):
-    """What is known while a step of one replica is traced; TensorFlow traces each replica in its thread."""
+    """The state while a step of one replica is traced; TensorFlow traces each replica in its own thread."""
 
     deferred: list[Tensor] | None = None
     """In a step that may not write the accumulators: their values so far."""
 
 
 class ModelMetrics:
-    """The metrics of a model but its own loss mean: the loop has that."""
+    """The metrics of a model, except the mean of its loss, which the loop computes."""
 
     def __init__(self, model: Model, context: TrainContext) -> None:
         self._model = model

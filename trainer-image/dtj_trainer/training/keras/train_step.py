@@ -36,7 +36,7 @@ class KerasSteps:
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
-        """Be held while a step is traced."""
+        """Return the context in which a step is traced."""
         if self._context.replicas == 1:
             yield
             return

@@ -1,4 +1,4 @@
-"""A compiled Keras 3 model in the loop."""
+"""The Trainable of `dtj.fit`: a compiled Keras 3 model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_trainer.compat.types import Array, MetricValues, Model, Strategy, Structure
 from dtj_trainer.context import TrainContext
-from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.statistics import counters, statistics_sync
 from dtj_trainer.training.keras.train_step import KerasSteps
@@ -28,7 +28,7 @@ class KerasTrainable:
         return self._steps.tracing()
 
     def output_spec(self, _strategy: Strategy, _read: Callable[[], Structure]) -> StepOutput:
-        """Return what is known without a trace: the loss, and the accumulators where steps may not write them."""
+        """Return the specs without a trace: the loss, and the metric updates where metrics are deferred."""
         import tensorflow as tf
 
         accumulators = self._metrics.accumulators() if self._context.defers_metrics else []
@@ -68,8 +68,8 @@ class KerasTrainable:
     def learning_rate(self) -> float | None:
         return rate_of(self._model.optimizer)
 
-    def same_rate(self) -> AbstractContextManager[None]:
-        return same_rate(self._model.optimizer)
+    def keep_learning_rate(self) -> AbstractContextManager[None]:
+        return keep_learning_rate(self._model.optimizer)
 
     def finish(self) -> None:
         """Do what Keras does to a trained model: an optimizer that averages weights (`use_ema`) puts them in."""

@@ -1,6 +1,6 @@
-"""The compiled function: n steps in one call, then what all processes have to know of each other.
+"""The compiled step: a tf.function that makes n steps in one call, then one all-reduce of results and votes.
 
-The number of steps is an argument, so that one trace serves the first step and all later calls.
+The number of steps is an argument, so that one trace is used for all calls.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from dtj_trainer.training.steps.trainable import StepOutput, Trainable
 
 
 class _Totals(NamedTuple):
-    """What a call adds up, over the processes in the end."""
+    """The sums of one call, over all processes."""
 
     steps: StepOutput
     """Sums over the examples, of scalars; sums over the steps, of metric updates."""
@@ -27,15 +27,15 @@ class _Totals(NamedTuple):
 
 
 class _Returned(NamedTuple):
-    """What a call returns."""
+    """The values that a call returns."""
 
     totals: _Totals
     nonfinite_step: Tensor
-    """That of this process; -1 where there is none."""
+    """The first step of this process with a loss that is not finite; -1 if there is none."""
 
 
 class CompiledStep:
-    """`n` steps at once on batches of what `dataset` gives for a position, each update from `accumulate` of them."""
+    """A StepRunner that makes n steps per call; each takes `accumulate` batches of `dataset(position)`."""
 
     def __init__(
         self,
@@ -53,20 +53,20 @@ class CompiledStep:
         self.parallel_steps = 1
 
     def prepare(self) -> None:
-        """Trace and run no step, where the trace can be used from another position on."""
+        """Trace without a step, if the trace can be used again after another `seek`."""
         self.seek(TrainingPosition())
         if self._iterator.can_seek:
             self._call(0, Votes())
 
     def seek(self, position: TrainingPosition) -> None:
-        """Read from here on; the first time also compile."""
+        """Read from this position on; compiles at the first call."""
         if self._iterator.seek(self._dataset(position)):
             return
         broadcast(self._context.strategy)
         self._function = self._compile()
 
     def __call__(self, steps: int, votes: Votes) -> StepResult:
-        """Make so many steps."""
+        """Make `steps` steps."""
         totals, nonfinite = self._call(steps, votes)
         if totals.steps.metric_updates:
             self._trainable.add_metric_updates(totals.steps.metric_updates)
@@ -105,11 +105,11 @@ class CompiledStep:
                 batches, seconds = self._iterator.read()
                 new: StepOutput = strategy.run(trainable.train_step, args=(batches,))
                 counts = self._examples(batches)
-                scalars = {name: self._total(new.scalars[name], counts) for name in output.scalars}
+                scalars = {name: self._sum_over_examples(new.scalars[name], counts) for name in output.scalars}
                 if "loss" in scalars:
                     first = (nonfinite < 0) & ~tf.math.is_finite(scalars["loss"])
                     nonfinite = tf.where(first, done, nonfinite)
-                sums = sums + packing.pack(StepOutput(scalars, tuple(map(self._added, new.metric_updates))))
+                sums = sums + packing.pack(StepOutput(scalars, tuple(map(self._sum_over_replicas, new.metric_updates))))
                 return done + 1, sums, examples + tf.add_n(counts), wait + seconds, nonfinite
 
             zero = tf.constant(0, tf.int64)
@@ -134,14 +134,14 @@ class CompiledStep:
             tf.add_n([tf.shape(part, out_type=tf.int64)[0] for part in parts]) for parts in zip(*firsts, strict=True)
         ]
 
-    def _total(self, mean: Tensor, counts: list[Tensor]) -> Tensor:
-        """Return the sum over this process's examples of what is a mean on each replica."""
+    def _sum_over_examples(self, mean: Tensor, counts: list[Tensor]) -> Tensor:
+        """Return the sum over this process's examples, from the mean of each replica."""
         import tensorflow as tf
 
         parts = zip(self._context.strategy.experimental_local_results(mean), counts, strict=True)
         return tf.add_n([tf.math.multiply_no_nan(tf.cast(p, tf.float64), tf.cast(n, tf.float64)) for p, n in parts])
 
-    def _added(self, update: Tensor) -> Tensor:
+    def _sum_over_replicas(self, update: Tensor) -> Tensor:
         """Return the sum over this process's replicas."""
         import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The Trainable of `dtj.train`: a step that the user wrote, over a tf.Module or a dict of trackables."""
+"""The Trainable of `dtj.train`: a custom step over a tf.Module or a dict of trackables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -7,7 +7,7 @@ from typing import Any
 from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import UserError
-from dtj_trainer.training.keras.learning_rate import rate_of, same_rate
+from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.statistics import counters
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 
@@ -39,7 +39,7 @@ class CustomStep:
         yield
 
     def output_spec(self, strategy: Strategy, read: Callable[[], Structure]) -> StepOutput:
-        """Trace the step once, beside the loop, to learn what it returns."""
+        """Trace the step once, outside the loop, to find out what it returns."""
         import tensorflow as tf
 
         found: list[str] = []
@@ -87,7 +87,7 @@ class CustomStep:
         return {}
 
     def finish(self) -> None:
-        """Do nothing: the state is the user's own."""
+        """Do nothing: the user owns the state."""
 
     def reset_metrics(self) -> None:
         return
@@ -98,8 +98,8 @@ class CustomStep:
     def learning_rate(self) -> float | None:
         return rate_of(self.objects.get("optimizer"))
 
-    def same_rate(self) -> AbstractContextManager[None]:
-        return same_rate(self.objects.get("optimizer"))
+    def keep_learning_rate(self) -> AbstractContextManager[None]:
+        return keep_learning_rate(self.objects.get("optimizer"))
 
 
 def build(state: Any, context: TrainContext) -> None:
@@ -137,7 +137,7 @@ def _seeds(objects: Mapping[str, Any]) -> list[Any]:
 
 
 def _scalars(returned: Any, what: str) -> Mapping[str, Tensor]:
-    """Return what a step returned, as tensors of this replica: a number would be taken for one of all replicas."""
+    """Return the results of a step as tensors of this replica: a plain number would count for all replicas."""
     import tensorflow as tf
 
     returned = {} if returned is None else returned

@@ -1,4 +1,4 @@
-"""Many numbers as one vector, and back: the only file that knows positions in a vector.
+"""Packs a structure of tensors into one vector and back; the only module that knows positions in a vector.
 
 One vector needs one all-reduce, and one copy to Python. Its numbers are float64. A packed part may stand for its
 structure: `pack((pack(a), b))` is `pack((a, b))`.

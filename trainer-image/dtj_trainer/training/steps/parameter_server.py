@@ -1,7 +1,7 @@
-"""Steps as closures under ParameterServer: workers make them as fast as each can, asynchronously.
+"""Steps as closures under ParameterServer: workers run them asynchronously, each at its own speed.
 
-A call schedules n closures and waits for all, so that saves, validation and reports see a still cluster. What must not
-lose counts is counted here, by the closures that came back: Keras 3 reads, adds and writes its counters, and workers
+A call schedules n closures and waits for all, so that the cluster is idle during saves, validation and reports. Updates
+are counted here, by the closures that returned: Keras 3 reads, adds and writes its counters, and workers
 overtake one another between the read and the write (measured: 315 of 400 updates counted).
 """
 
@@ -23,7 +23,7 @@ POLL_SECONDS = 0.0005
 
 
 class _Returned(NamedTuple):
-    """What a closure returns."""
+    """The values that a closure returns."""
 
     output: StepOutput
     examples: Tensor
@@ -33,7 +33,7 @@ class _Returned(NamedTuple):
 
 
 class ParameterServerStepRunner:
-    """`n` steps at once, spread over the workers, with what `data` gives for a position."""
+    """A StepRunner that makes n steps per call, spread over the workers, with the batches of `data(position)`."""
 
     def __init__(
         self,
@@ -51,17 +51,17 @@ class ParameterServerStepRunner:
         self.parallel_steps = context.environment.members("worker")
 
     def prepare(self) -> None:
-        """Nothing: a coordinator has no standby."""
+        """Do nothing: a coordinator has no standby."""
 
     def seek(self, position: TrainingPosition) -> None:
-        """Read from here on, and compile."""
+        """Read from this position on, and compile."""
         self._step = position.step
         self._data = self._data_from(position)
         self._function = self._compile()
         self._health = ServerHealth(self._context)
 
     def __call__(self, steps: int, votes: Votes) -> StepResult:
-        """Make so many steps."""
+        """Make `steps` steps."""
         import numpy as np
 
         started = time.monotonic()
@@ -100,10 +100,10 @@ class ParameterServerStepRunner:
         return vectors, waited
 
     def _await(self, started: float, steps: int) -> None:
-        """Return when every closure has come back; what one of them raised is raised here.
+        """Return when every closure has returned; an exception in one of them is raised here.
 
         Raises:
-            PeerLost: nothing came back for too long, or a replaced worker is not taken in again.
+            PeerLost: no closure has returned for too long, or a replaced worker does not rejoin.
         """
         while not self._coordinator.done():
             time.sleep(POLL_SECONDS)

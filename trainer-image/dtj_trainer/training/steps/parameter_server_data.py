@@ -1,8 +1,8 @@
 """The data of ParameterServer's closures.
 
-Arrays and functions of the user's are read by each worker, at its own speed. Workers serve and run no Python, so all
-that needs Python to be read (Parquet, CSV, a Dataset that this process made) is read here, in the chief, and a batch
-travels with its closure: each example goes to one worker, and a resume goes on at the exact example.
+Arrays and user functions are read by each worker, at its own speed. Workers are servers without Python, so data that
+needs Python (Parquet, CSV, a Dataset of this process) is read here, in the chief, and each batch is sent with its
+closure: each example goes to one worker, and a resume continues at the exact example.
 """
 
 import time
@@ -19,7 +19,7 @@ WAVE_BATCHES = 8
 
 
 class WorkerData:
-    """Each worker has its iterator, which starts over when the worker was lost."""
+    """The data that each worker reads itself; its iterator starts over when the worker was lost."""
 
     wave: int | None = None
     """Closures to schedule at a time; None: all of a call."""
@@ -29,7 +29,7 @@ class WorkerData:
         self._batches = batches
 
     def argument(self) -> tuple[Structure, float]:
-        """Return what a closure is given, and the seconds it took to have it."""
+        """Return the argument of a closure, and the seconds spent waiting for it."""
         return self._iterator, 0.0
 
     def read(self, iterator: Iterator[Structure]) -> Structure:
@@ -38,7 +38,7 @@ class WorkerData:
 
 
 class ChiefData:
-    """This process, the chief, reads; each closure brings its batches along."""
+    """The data that the chief reads; each closure gets its batches as argument."""
 
     def __init__(self, iterator: Iterator[Structure], batches: int, workers: int) -> None:
         self._iterator = iterator
@@ -68,7 +68,7 @@ def closure_data(
         return ChiefData(iterator, accumulate, workers)
 
     def own() -> Dataset:
-        """Return the dataset of every worker, traced once: each reads only the part of its number."""
+        """Return the dataset of a worker, traced once for all: each reads only its own part."""
         number = tf.distribute.coordinator.experimental_get_current_worker_index()
         parts = [data.server_dataset(workers, index, position) for index in range(workers)]
         if workers == 1:

@@ -1,4 +1,4 @@
-"""Finds out whether the servers of a ParameterServer job are alive: TensorFlow waits for a frozen one without end."""
+"""Finds out whether the servers of a ParameterServer job are alive: TensorFlow waits forever for a frozen one."""
 
 import statistics
 import threading
@@ -19,7 +19,7 @@ WINDOW = 101
 
 
 class ServerHealth:
-    """The health of workers and ps; told of every call's progress, raises PeerLost when nothing can come any more."""
+    """The health of workers and ps: raises PeerLost when a call cannot complete any more."""
 
     def __init__(self, context: TrainContext) -> None:
         self._config = context.environment.tf_config
@@ -34,7 +34,7 @@ class ServerHealth:
         self._calls = 0
 
     def used(self, workers: set[int], steps: int, seconds: float) -> None:
-        """Take note that a call of `steps` closures came back, made by `workers`, after `seconds`."""
+        """Record that a call of `steps` closures, run by `workers`, completed after `seconds`."""
         self._calls += 1
         if self._calls > 1:
             self._durations.append(seconds / steps)
@@ -46,10 +46,10 @@ class ServerHealth:
         self._check_unused(now)
 
     def waiting(self, seconds: float, steps: int) -> None:
-        """Take note that a call of `steps` closures has not come back after `seconds`.
+        """Record that a call of `steps` closures has not completed after `seconds`.
 
         Raises:
-            PeerLost: longer than any call should take; names who does not answer.
+            PeerLost: it takes longer than any call should; names the servers that do not answer.
         """
         if seconds <= self._stall_after(steps):
             return
@@ -68,7 +68,7 @@ class ServerHealth:
         return step * steps + (STALL_FACTOR * step + STALL_SECONDS if self._limit is None else self._limit)
 
     def _check_unused(self, now: float) -> None:
-        """Start over to take in a worker that was replaced at a new address: it answers again and gets no closure.
+        """Restart to reconnect a worker that was replaced at a new address: it answers but gets no closure.
 
         Raises:
             PeerLost: so that this process is forked again, from its checkpoint.

@@ -1,4 +1,4 @@
-"""What a compiled step reads: the batches of this process, one after the other."""
+"""The input iterator of a compiled step: the batches of this process, one after the other."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,11 +21,11 @@ class StepIterator:
 
     @property
     def can_seek(self) -> bool:
-        """Return whether what was traced with it can go on with another dataset."""
+        """Return whether a trace with this iterator can continue with another dataset."""
         return compat.can_seek(self._iterator)
 
     def seek(self, dataset: Dataset) -> bool:
-        """Read this dataset from its beginning. False: what was traced has to be traced again."""
+        """Read this dataset from its beginning; returns False if the step has to be traced again."""
         if self._iterator is not None and self.can_seek:
             compat.restart_iterator(self._iterator, dataset)
             return True

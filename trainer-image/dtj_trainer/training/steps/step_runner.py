@@ -1,4 +1,4 @@
-"""What makes steps, what a call of it brings, and how many steps it makes in one call."""
+"""The StepRunner, the result of its calls, and the number of steps in one call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ GROWTH = 16
 
 
 class Votes(NamedTuple):
-    """What a process tells the others with each call; they see the sum over processes."""
+    """The votes of a process in each call; all processes get the sum."""
 
     seconds_per_step: float = 0.0
     save: float = 0.0
@@ -23,7 +23,7 @@ class Votes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a call of n steps brought, over all processes."""
+    """The result of a call of n steps, over all processes."""
 
     means: Mapping[str, float]
     """Mean over the examples of the steps, by name."""
@@ -37,24 +37,24 @@ class StepResult:
 
 
 class StepRunner(Protocol):
-    """Makes steps: this process and its peers together, or the workers of a ParameterServer job."""
+    """A runner of steps: this process and its peers together, or the workers of a ParameterServer job."""
 
     parallel_steps: int
     """Steps that are made at the same time."""
 
     def prepare(self) -> None:
-        """Do what can be done before the position is known."""
+        """Prepare as far as possible before the position is known."""
 
     def seek(self, position: TrainingPosition) -> None:
-        """Go on at this position; comes before the first call."""
+        """Continue at this position; called before the first step."""
 
     def __call__(self, steps: int, votes: Votes) -> StepResult: ...
 
 
 class StepsPerExecutionTuner:
-    """Chooses how many steps the next call makes; equal in every process that is told the same numbers.
+    """The tuner of the number of steps per call; equal in every process that gets the same numbers.
 
-    A call costs Python and TensorFlow a few hundred microseconds, which a tiny model feels (three times faster with
+    A call costs Python and TensorFlow a few hundred microseconds, much for a tiny model (three times faster with
     twenty steps a call); a long call delays saves, stops and reports. So calls grow until they last TARGET_SECONDS.
     """
 

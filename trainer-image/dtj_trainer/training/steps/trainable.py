@@ -1,4 +1,4 @@
-"""What the loop needs of what it trains: a Keras model, or a state with a step of the user's."""
+"""The Trainable: the interface between the loop and a Keras model, or a state with a custom step."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, T
 
 
 class StepOutput(NamedTuple):
-    """One update on one replica. A NamedTuple, because `tf.nest` does not open dataclasses."""
+    """The result of one update on one replica. A NamedTuple, because `tf.nest` does not open dataclasses."""
 
     scalars: Mapping[str, Tensor]
     """Means over this replica's examples."""
@@ -17,7 +17,7 @@ class StepOutput(NamedTuple):
 
 
 class EvaluationOutput(NamedTuple):
-    """One batch evaluated on one replica."""
+    """The result of one batch evaluated on one replica."""
 
     sums: Mapping[str, Tensor]
     """Sums over this replica's examples."""
@@ -27,13 +27,13 @@ class EvaluationOutput(NamedTuple):
 
 
 class Trainable(Protocol):
-    """Trained by the loop."""
+    """A Keras model or custom step, as the loop trains it."""
 
     objects: Mapping[str, Any]
     """Trackables that a checkpoint holds."""
 
     def tracing(self) -> AbstractContextManager[None]:
-        """Be held while `train_step` or `test_step` is traced."""
+        """Return the context in which `train_step` or `test_step` is traced."""
 
     def output_spec(self, strategy: Strategy, read: Callable[[], Structure], /) -> StepOutput:
         """Return the tf.TensorSpecs of what `train_step` returns, asked before the loop is traced.
@@ -51,7 +51,7 @@ class Trainable(Protocol):
         """Add arrays to the metrics' accumulators: the sum of the `metric_updates` of steps."""
 
     def count_updates(self, updates: int) -> None:
-        """Set the optimizer's own count of updates, which workers that overtake one another get wrong."""
+        """Set the optimizer's own count of updates, which asynchronous workers get wrong."""
 
     def metrics(self) -> MetricValues:
         """Return the metrics since the last reset, over all replicas, numbers or arrays as in Keras.
@@ -66,10 +66,10 @@ class Trainable(Protocol):
         """Set the metrics back."""
 
     def finish(self) -> None:
-        """Do what is due once after the last step."""
+        """Finish the training, once, after the last step."""
 
     def sync_statistics(self) -> None:
-        """Make what replicas hold of their own (moving statistics) equal, before it is saved or evaluated.
+        """Average the moving statistics of all replicas, before they are saved or evaluated.
 
         Every process calls it.
         """
@@ -77,5 +77,5 @@ class Trainable(Protocol):
     def learning_rate(self) -> float | None:
         """Return the learning rate of the next update, if there is one."""
 
-    def same_rate(self) -> AbstractContextManager[None]:
-        """Set the learning rate afterwards to what it was before."""
+    def keep_learning_rate(self) -> AbstractContextManager[None]:
+        """Restore the current learning rate afterwards."""
