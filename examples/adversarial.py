@@ -3,9 +3,10 @@
     python adversarial.py
     kubectl apply -f adversarial.yaml
 
-Each image is trained on twice, as it is and moved by one grey value against its label, along the sign of the loss's
-gradient (Goodfellow, Shlens, Szegedy: Explaining and Harnessing Adversarial Examples, 2015). Keras' `fit` has no place
-for that; `dtj.train` takes the step as a function and gives it the same loop, checkpoints and recovery as `dtj.fit`.
+Each image is used twice per step: unchanged, and shifted by one grey value along the sign of the loss's gradient
+(Goodfellow, Shlens, Szegedy: Explaining and Harnessing Adversarial Examples, 2015). Keras' `fit` does not support that;
+`dtj.train` takes the step as a function and runs it in the same loop, with the same checkpoints and recovery, as
+`dtj.fit`.
 """
 
 import argparse
@@ -55,7 +56,7 @@ def attacked(model: keras.Model, images: tf.Tensor, labels: tf.Tensor) -> tf.Ten
 
 
 def train_step(state: State, batch: Batch) -> dict[str, tf.Tensor]:
-    """One update from the batch of one replica. What it returns is averaged over the replicas."""
+    """Make one update from the batch of one replica; the returned scalars are averaged over the replicas."""
     model, (images, labels) = state["model"], batch
     against = attacked(model, images, labels)
     with tf.GradientTape() as tape:

@@ -2,7 +2,7 @@
 
     kubectl apply -f cifar10-multiworker.yaml
 
-Reads the data set's own binary files: data_batch_1.bin to data_batch_5.bin and test_batch.bin, as they come out of
+Reads the data set's own binary files: data_batch_1.bin to data_batch_5.bin and test_batch.bin, as extracted from
 cifar-10-binary.tar.gz. A record is one byte of label and 32 x 32 bytes each of red, green and blue.
 
 The batch is given per replica. With n replicas the global batch is n times as large, and the learning rate grows with
@@ -23,7 +23,7 @@ RECORD = 1 + COLOURS * SIDE * SIDE
 
 
 def read(folder: Path, pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (examples, 32, 32, 3) and labels, both uint8."""
+    """Return images (examples, 32, 32, 3) and labels, both uint8."""
     files = sorted(folder.glob(pattern))
     if not files:
         sys.exit(f"there is no {pattern} in {folder}; unpack cifar-10-binary.tar.gz and give its folder as --data")
@@ -36,7 +36,7 @@ def read(folder: Path, pattern: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def build_model(blocks: int, width: int) -> keras.Model:
-    """VGG in small: blocks of two convolutions; `width` filters in the first, twice as many in each further one."""
+    """Build a small VGG: blocks of two convolutions, `width` filters in the first block, doubled in each next one."""
     layers = [
         keras.Input((SIDE, SIDE, COLOURS)),
         keras.layers.Rescaling(1 / 255),

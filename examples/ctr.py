@@ -1,4 +1,4 @@
-"""Predict clicks from a log in Criteo's format: a wide and deep model whose large table lives in parameter servers.
+"""Predict clicks from a log in Criteo's format: a wide and deep model whose large table is on parameter servers.
 
     python ctr.py convert train.txt webhdfs://namenode:9870/clicks     Criteo's text file → Parquet, once
     python ctr.py train hdfs://namenode/clicks                         on a laptop: one process, no cluster
@@ -6,9 +6,9 @@
 
 fsspec, which writes the files, reaches HDFS without Java under the name webhdfs://; dtj, which reads them, under both.
 
-A line of the log: label, 13 numbers, 26 kinds (eight hexadecimal digits), separated by tabs; any but the label may be
-missing. The table has a row for each kind of each column: its first number is the wide part (a weight of its own), the
-others are the deep part's embedding. The steps are asynchronous and change only the rows they have looked up.
+A line of the log: label, 13 numbers, 26 categories (eight hexadecimal digits), separated by tabs; any but the label may
+be missing. The table has a row for each category of each column: its first number is the weight of the wide part, the
+others are the embedding of the deep part. The steps are asynchronous and update only the rows they have looked up.
 """
 
 import argparse
@@ -27,7 +27,7 @@ WIDTH, HIDDEN = 8, 64
 
 
 def convert(log: str, target: str, buckets: int) -> None:
-    """Parquet files of some ten thousand lines; numbers as log(1 + n), kinds as the number of their bucket."""
+    """Write Parquet files of some ten thousand lines each; numbers as log(1 + n), categories as hash buckets."""
     system, folder = fsspec.core.url_to_fs(target)
     system.makedirs(folder, exist_ok=True)
     types = {"label": pa.int32(), **dict.fromkeys(NUMBERS, pa.float32()), **dict.fromkeys(KINDS, pa.string())}
@@ -65,7 +65,7 @@ def new_state(buckets: int) -> dict[str, tf.Variable]:
 
 
 def clicks(state: dict[str, tf.Variable], columns: dict[str, tf.Tensor], buckets: int) -> tf.Tensor:
-    """Logits [examples] of a batch of columns."""
+    """Return the logits [examples] of a batch of columns."""
     numbers = tf.stack([columns[name] for name in NUMBERS], 1)
     rows = tf.stack([columns[name] + buckets * number for number, name in enumerate(KINDS)], 1)
     looked_up = tf.nn.embedding_lookup(state["table"], rows)

@@ -3,9 +3,9 @@
     python hybrid.py                                one process, four devices
     kubectl apply -f hybrid-dtensor.yaml            the same mesh over two pods with two devices each
 
-`dtj-run` tells DTensor what it wants to know (DTENSOR_JOBS, …) from TF_CONFIG. Keras layers cannot hold DTensor's
-variables, so the model is written out: the first layer is split by columns, the second by rows, and the only thing that
-goes between the halves of the model is the sum of their outputs.
+`dtj-run` sets the variables of DTensor (DTENSOR_JOBS, …) from TF_CONFIG. Keras layers cannot hold DTensor variables, so
+the model is written without them: the first layer is split by columns, the second by rows, and the only communication
+between the parts of the model is the sum of their outputs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ FEATURES, HIDDEN = 8, 32
 
 
 def build_mesh(devices: int) -> dtensor.Mesh:
-    """Two ways for the batch, and as many as there are devices for the model."""
+    """Return a mesh with 2 devices along the batch axis, and the others along the model axis."""
     processes = int(os.environ.get("DTENSOR_NUM_CLIENTS", "1"))
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * (devices // processes))
@@ -29,7 +29,7 @@ def build_mesh(devices: int) -> dtensor.Mesh:
 
 
 def put(mesh: dtensor.Mesh, value: np.ndarray, *axes: str) -> tf.Tensor:
-    """The same value of every process, of which each device keeps its part."""
+    """Distribute a value that is equal in every process; each device keeps its part."""
     whole = dtensor.copy_to_mesh(tf.constant(value), dtensor.Layout.replicated(mesh, value.ndim))
     return dtensor.relayout(whole, dtensor.Layout(list(axes), mesh))
 

@@ -1,11 +1,11 @@
-"""Pipeline parallel: the layers of a model lie on several devices, and micro-batches flow through them.
+"""Pipeline parallelism: the layers of a model are on several devices, and micro-batches pass through them.
 
     kubectl apply -f pipeline-parallel.yaml         one pod with four devices
     DTJ_STRATEGY='{"type": "None"}' DTJ_LOGICAL_DEVICES=4 python pipeline_parallel.py      the same on a laptop
 
-A device works on one micro-batch while the next device has the one before it: nothing says so here, TensorFlow runs
-what has its inputs. The gradients of the micro-batches make up that of the whole batch, so the model learns what it
-would learn on one device. What the split buys is memory: each device holds its own layers only.
+A device works on one micro-batch while the next device works on the one before it, because TensorFlow runs every op
+whose inputs are ready. The gradients of the micro-batches are summed, so the model learns the same as on one device.
+The advantage is memory: each device holds only its own layers.
 """
 
 import argparse
@@ -20,7 +20,7 @@ WIDTHS = (64, 96, 96, 96, 10)
 
 
 class Stage(tf.Module):
-    """One layer and its device."""
+    """A layer and its device."""
 
     def __init__(self, number: int, device: str) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ def init(*, deterministic: bool = False, seed: int | None = None) -> TrainContex
 
 
 def restore_garbage_collection() -> None:
-    """Collect garbage as often as usual again: the first step is made."""
+    """Restore the usual garbage collection, after the first step."""
     gc.set_threshold(*_USUAL_GC_THRESHOLD)
 
 
@@ -144,7 +144,7 @@ def _wait_for_cluster(environment: Environment) -> None:
 def _set_seed(seed: int | None, *, deterministic: bool) -> None:
     """Seed all generators; without a seed, only those of Python and NumPy, from which Keras makes initial values.
 
-    A seed of TensorFlow would give one to every shuffle that has none, and those have to be refused where processes
+    TensorFlow's global seed would apply to every shuffle without a seed, and those have to be refused where processes
     share the data.
     """
     import numpy as np
@@ -163,7 +163,7 @@ def _set_seed(seed: int | None, *, deterministic: bool) -> None:
 
 
 def _handle_sigterm(commands: Commands) -> None:
-    """Replace TensorFlow's handler, because its collectives swallow SIGTERM. It ends what the program forks."""
+    """Replace TensorFlow's handler, because its collectives ignore SIGTERM. Forked children still end on it."""
 
     def note_preemption(*_: object) -> None:
         commands.preempted.set()

@@ -1,1 +1,1 @@
-"""What this pod was told and what it has; standard library only."""
+"""The environment of this pod, its resources and its peers; standard library only."""

@@ -1,6 +1,6 @@
 """Whether this container has GPUs or TPUs, from the device files that drivers and device plugins put into it.
 
-Standard library only: the supervisor asks.
+Standard library only: the supervisor uses it.
 """
 
 import os
@@ -16,24 +16,24 @@ NODES: Final = ("nvidia[0-9]*", "kfd", "dxg")
 
 
 def gpu_there() -> bool:
-    """Whether there is at least one."""
+    """Return whether there is at least one GPU."""
     return any(_there(node) for node in NODES)
 
 
 def tpu_there(environment: Mapping[str, str]) -> bool:
-    """Whether there is at least one chip of a TPU.
+    """Return whether there is at least one chip of a TPU.
 
-    It shows as `/dev/accel*` (v2 to v4), or as `/dev/vfio/<number>` (v5 and later) together with TPU_WORKER_ID: other
+    It appears as `/dev/accel*` (v2 to v4), or as `/dev/vfio/<number>` (v5 and later) together with TPU_WORKER_ID: other
     devices are behind vfio too.
     """
     return _there("accel*") or ("TPU_WORKER_ID" in environment and _there("[0-9]*", "vfio"))
 
 
 def require(gpus: int | None) -> None:
-    """Refuse a container without any of the GPUs that it should have, whatever its program is.
+    """Refuse a container without the GPUs that it requires.
 
     Raises:
-        PreflightFailed: there is none.
+        PreflightFailed: there is no GPU.
     """
     if gpus and not gpu_there():
         raise PreflightFailed(

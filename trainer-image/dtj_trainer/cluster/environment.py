@@ -1,6 +1,6 @@
-"""All DTJ_ variables and TF_CONFIG: what the operator and `dtj-run` tell a process, read once.
+"""Reads the DTJ_ variables and TF_CONFIG, which the operator and `dtj-run` set, once.
 
-Without any of the variables the process runs alone on a laptop: one process, no cluster, no checkpoints.
+Without these variables the program runs as a single process, without cluster and checkpoints, as on a laptop.
 """
 
 import json
@@ -18,7 +18,7 @@ DISTRIBUTIONS: Final = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-ni
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """DTJ_CHECKPOINT: where and how often. Without a directory nothing is saved."""
+    """The value of DTJ_CHECKPOINT: where and how often to save. Without a directory nothing is saved."""
 
     directory: str = ""
     every_steps: int = 0
@@ -28,13 +28,13 @@ class CheckpointSettings:
 
     @property
     def logs(self) -> str:
-        """Where event files go; empty without a directory."""
+        """The directory of event files; empty without a checkpoint directory."""
         return self.log_directory or (f"{self.directory.rstrip('/')}/logs" if self.directory else "")
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceSettings:
-    """What `dtj-run` was told about devices and threads; None = nothing said."""
+    """The settings of devices and threads; None = not set."""
 
     gpus: int = 0
     memory_growth: bool = False
@@ -45,7 +45,7 @@ class DeviceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Everything that this process was told."""
+    """All settings of this process."""
 
     job: str = ""
     uid: str = ""
@@ -79,7 +79,7 @@ class Environment:
 
     @property
     def strategy_type(self) -> str:
-        """The strategy that the operator has chosen; empty when nobody said."""
+        """The strategy that the operator has chosen; empty without one."""
         return str(self.strategy.get("type", ""))
 
     def http_endpoints(self, port: int) -> dict[Task, tuple[str, int]]:
@@ -94,11 +94,11 @@ class Environment:
 
     @property
     def trainers(self) -> int:
-        """How many processes run the program, chief and workers; 1 without a cluster."""
+        """The number of processes that run the program, chief and workers; 1 without a cluster."""
         return max(1, len(self.tf_config.training_tasks))
 
     def members(self, role: str) -> int:
-        """How many tasks of a role the cluster has."""
+        """Return the number of tasks of a role in the cluster."""
         return len(self.tf_config.cluster.get(role, ()))
 
     @property
@@ -108,7 +108,7 @@ class Environment:
 
     @property
     def rank(self) -> int:
-        """Place among the processes that train: the chief first, then the workers."""
+        """The rank among the processes that train: the chief first, then the workers."""
         return self.index if self.role == "chief" else self.index + self.members("chief")
 
 
@@ -116,7 +116,7 @@ def read(env: Mapping[str, str] | None = None) -> Environment:
     """Read the environment.
 
     Raises:
-        PreflightFailed: a variable does not hold what it should.
+        PreflightFailed: the value of a variable is invalid.
     """
     env = os.environ if env is None else env
     return Environment(

@@ -31,7 +31,7 @@ HTTP2_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04\
 def await_peers(config: TfConfig, seconds: float) -> None:
     """Return when the name of every chief and worker resolves.
 
-    Under `dtj-run` at once: the supervisors met before this process was started.
+    Under `dtj-run` at once: the supervisors agreed on the members before this process was started.
     Raises PeersNotReady naming the peer after `seconds`.
     """
     if os.environ.get(GENERATION):
@@ -47,7 +47,7 @@ def await_peers(config: TfConfig, seconds: float) -> None:
 def await_leader(config: TfConfig, seconds: float) -> bool:
     """Return when the leader's TensorFlow port accepts a connection, at once in the leader.
 
-    False after `seconds` without: going on is then still right, only slower.
+    False after `seconds` without a connection: it is still correct to continue, only slower.
     """
     if config.is_leader or len(config.training_tasks) == 1:
         return True
@@ -62,7 +62,7 @@ def await_leader(config: TfConfig, seconds: float) -> bool:
 
 
 def await_servers(config: TfConfig, seconds: float) -> None:
-    """Return when every worker and ps listens, whom TensorFlow would await in silence.
+    """Return when every worker and ps listens, because TensorFlow would wait without a message.
 
     Raises PeersNotReady naming the server after `seconds`.
     """
@@ -78,7 +78,7 @@ def await_servers(config: TfConfig, seconds: float) -> None:
 
 
 def resolves(host: str) -> bool:
-    """Whether the name has an address now."""
+    """Return whether the name resolves now."""
     try:
         return bool(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM))
     except (OSError, UnicodeError):  # the latter: no name at all, as one with a part of 64 letters
@@ -86,7 +86,7 @@ def resolves(host: str) -> bool:
 
 
 def accepts(host: str, port: int) -> bool:
-    """Whether a server listens there now."""
+    """Return whether a server listens there now."""
     try:
         with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
             return True
@@ -95,7 +95,7 @@ def accepts(host: str, port: int) -> bool:
 
 
 def serves(host: str, port: int) -> bool:
-    """Whether a gRPC server speaks there: for a frozen process the kernel still accepts connections.
+    """Return whether a gRPC server responds there: for a frozen process the kernel still accepts connections.
 
     Sends the connection preface of HTTP/2 (RFC 9113, section 3.4) and waits for the server's first frame.
     """

@@ -1,4 +1,4 @@
-"""Whether a task runs the program alone, with all others, as coordinator of servers, or serves."""
+"""The mode of a task: it runs the program alone, with all others or as coordinator, or it is a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dtj_trainer.errors import PreflightFailed
 
 
 class TaskMode(StrEnum):
-    """What a task does in its job."""
+    """The mode of a task in its job."""
 
     SINGLE = "single"
     """Runs the program and waits for nobody."""

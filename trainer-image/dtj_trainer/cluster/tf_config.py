@@ -1,4 +1,4 @@
-"""TF_CONFIG as TensorFlow writes it: who is in the cluster and which task this process is.
+"""TF_CONFIG as TensorFlow defines it: the tasks of the cluster, and the task of this process.
 
 Values only; standard library only, because the supervisor reads it too.
 """
@@ -19,7 +19,7 @@ ROLES: Final = ("chief", "worker", "ps", "evaluator")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Task:
-    """One member of the cluster."""
+    """A task of the cluster."""
 
     role: str
     index: int
@@ -30,7 +30,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TfConfig:
-    """The cluster and this process's place in it."""
+    """The cluster, and the task of this process in it."""
 
     cluster: Mapping[str, tuple[str, ...]]
     """Role to the `host:port` of its tasks; empty without a cluster."""
@@ -38,7 +38,7 @@ class TfConfig:
 
     @property
     def leader(self) -> Task:
-        """Hosts the coordination service: chief 0 if there is a chief, else worker 0."""
+        """The task that hosts the coordination service: chief 0 if there is a chief, else worker 0."""
         return Task("chief" if self.cluster.get("chief") else "worker", 0)
 
     @property
@@ -67,14 +67,14 @@ class TfConfig:
 
     def at(self, ports: Mapping[Task, int]) -> TfConfig:
         """Return the same hosts, at other ports for these tasks."""
-        return self._moved(lambda task, host, port: f"{host}:{ports.get(task, port)}")
+        return self._with_addresses(lambda task, host, port: f"{host}:{ports.get(task, port)}")
 
     def on(self, hosts: Mapping[Task, str]) -> TfConfig:
         """Return the same ports, on other hosts for these tasks: names, or addresses of either kind."""
         bracketed = {task: f"[{host}]" if ":" in host else host for task, host in hosts.items()}
-        return self._moved(lambda task, host, port: f"{bracketed.get(task, host)}:{port}")
+        return self._with_addresses(lambda task, host, port: f"{bracketed.get(task, host)}:{port}")
 
-    def _moved(self, address_of: Callable[[Task, str, str], str]) -> TfConfig:
+    def _with_addresses(self, address_of: Callable[[Task, str, str], str]) -> TfConfig:
         def moved(task: Task, address: str) -> str:
             host, _, port = address.rpartition(":")
             return address_of(task, host, port)

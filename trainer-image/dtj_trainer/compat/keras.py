@@ -1,6 +1,6 @@
-"""Every use of what Keras keeps private, each with the version that it was seen in.
+"""All uses of private names of Keras, each with the versions that have it.
 
-`check` says what a Keras lacks before anything is built on it. Where a function here can do without, it does.
+`check` reports missing names at start-up. Functions here do without a private name where they can.
 """
 
 import threading
@@ -27,7 +27,7 @@ NEEDED: Final = {
 
 
 def check() -> None:
-    """Refuse a Keras that lacks something of NEEDED. All of these modules are part of `import keras`.
+    """Refuse a Keras without one of the NEEDED names. All of these modules are part of `import keras`.
 
     Raises:
         PreflightFailed: names what is missing and what it is for.
@@ -55,7 +55,7 @@ def call_has_training(model: Model) -> bool:
 def build_symbolically(model: Model, batch: Structure) -> bool:
     """Build the model, its loss and its metrics from the KerasTensors of a batch, without running an op.
 
-    False where this Keras has no way to. Seen in 3.12 and 3.15.
+    Returns False if this Keras cannot do that. Seen in 3.12 and 3.15.
     """
     build = getattr(model, "_symbolic_build", None)
     if build is not None:
@@ -70,7 +70,7 @@ def loss_tracker(model: Model) -> Metric | None:
 
 
 def compiled_loss_and_metrics(model: Model) -> tuple[Any, Any]:
-    """Return what `compile` made of `loss` and `metrics`; None for what there is not. Seen in 3.12 and 3.15."""
+    """Return the objects that `compile` made of `loss` and `metrics`, or None. Seen in 3.12 and 3.15."""
     return getattr(model, "_compile_loss", None), getattr(model, "_compile_metrics", None)
 
 
@@ -107,7 +107,7 @@ _sums = _Sums()
 
 @contextmanager
 def scalable_sums() -> Iterator[None]:
-    """Let `sums_times` work inside, in this and other threads: losses that are sums have no public seam.
+    """Make `sums_times` effective inside, in all threads: losses that are sums have no public hook.
 
     Seen in 3.12 and 3.15.
     """
@@ -129,7 +129,7 @@ def scalable_sums() -> Iterator[None]:
 
 @contextmanager
 def sums_times(factor: int) -> Iterator[None]:
-    """Inside, in this thread, a Keras loss that is no mean (reduction "sum" or "none") is `factor` times as large."""
+    """Multiply Keras losses that are not means (reduction "sum" or "none") by `factor` inside, in this thread."""
     _sums.factor = factor
     try:
         yield
@@ -142,7 +142,7 @@ def sums_times(factor: int) -> Iterator[None]:
 
 @contextmanager
 def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
-    """Keep an optimizer, and the one inside it, from summing gradients over replicas: they are summed already.
+    """Stop an optimizer, and the one it wraps, from summing gradients over replicas: they are summed already.
 
     Yields whether that is possible: Keras has no public way to skip its sum. Seen in 3.12 and 3.15.
     """
@@ -158,28 +158,28 @@ def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
 
 
 def learning_rate_object(optimizer: Optimizer | None) -> Any:
-    """Return what an optimizer takes its rate from: a variable, a schedule, or a function, which `learning_rate` calls.
+    """Return the learning rate object of an optimizer: a variable, a schedule, or a function.
 
-    None for what is no optimizer. Seen in 3.12 and 3.15.
+    None if it is not an optimizer. Seen in 3.12 and 3.15.
     """
     return getattr(optimizer, "_learning_rate", None)
 
 
 def set_learning_rate_object(optimizer: Optimizer, rate: Any) -> None:
-    """Let an optimizer take its rate from `rate`.
+    """Set the learning rate object of an optimizer.
 
-    Not by the public property: that takes the rate's variable out of the optimizer's list, which then cannot be saved,
-    and would not fit the checkpoint of another number of replicas. Seen in 3.12 and 3.15.
+    The public property would remove the rate's variable from the optimizer's list; the optimizer could then not be
+    saved, and would not match the checkpoint of another number of replicas. Seen in 3.12 and 3.15.
     """
     optimizer._learning_rate = rate  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 def remember_optimizer_attributes() -> None:
-    """Let Keras learn now what attributes an optimizer has, and keep that.
+    """Cache the attribute names of an optimizer in Keras now.
 
-    It makes an optimizer for it each time it saves a model: it writes what it found under one name and looks for it
-    under another. A variable made under a strategy of several processes waits for all of them, and only the chief
-    saves. To be called again after `keras.backend.clear_session()`. Seen in 3.12 and 3.15.
+    Keras creates an optimizer for this each time it saves a model, because it writes its cache under one name and reads
+    another. A variable created under a strategy of several processes waits for all of them, but only the chief saves.
+    Call it again after `keras.backend.clear_session()`. Seen in 3.12 and 3.15.
     """
     from keras.src.backend.common import global_state
     from keras.src.saving import saving_lib

@@ -1,6 +1,6 @@
-"""Every use of what TensorFlow keeps private, each with the version that it was seen in.
+"""All uses of private names of TensorFlow, each with the version that has it.
 
-`check` says what a TensorFlow lacks before anything is built on it. Where a function here can do without, it does.
+`check` reports missing names at start-up. Functions here do without a private name where they can.
 """
 
 import warnings
@@ -33,7 +33,7 @@ NEEDED: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def check() -> None:
-    """Refuse a TensorFlow that lacks something of NEEDED. All of these modules are part of `import tensorflow`.
+    """Refuse a TensorFlow without one of the NEEDED names. All of these modules are part of `import tensorflow`.
 
     Raises:
         PreflightFailed: names what is missing and what it is for.
@@ -64,7 +64,7 @@ def has_global_seed() -> bool:
 
 
 def can_seek(iterator: Any) -> bool:
-    """Return whether what was traced with this iterator can go on with another dataset of the same structure.
+    """Return whether a trace with this iterator can continue with another dataset of the same structure.
 
     True of plain iterators; TensorFlow's distributed ones have no such name. Seen in 2.21.
     """
@@ -72,7 +72,7 @@ def can_seek(iterator: Any) -> bool:
 
 
 def restart_iterator(iterator: Any, dataset: Dataset) -> None:
-    """Let an iterator that `can_seek` read another dataset from its beginning. Seen in 2.21."""
+    """Make an iterator that `can_seek` read another dataset from its beginning. Seen in 2.21."""
     import tensorflow as tf
 
     tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=iterator._iterator_resource)  # noqa: SLF001
@@ -86,9 +86,9 @@ def dataset_graph(dataset: Dataset) -> Any:
 
 
 def register_python_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
-    """Make functions known to tf.raw_ops.PyFunc under names of our choice; the public ones choose the name.
+    """Register functions for tf.raw_ops.PyFunc under given names; the public API chooses the names itself.
 
-    TensorFlow holds them weakly. Seen in 2.21.
+    TensorFlow holds weak references only. Seen in 2.21.
     """
     from tensorflow.python.ops import script_ops
 
@@ -96,7 +96,7 @@ def register_python_functions(functions: Mapping[str, Callable[..., Any]]) -> No
 
 
 def without_conversion(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` for `register_python_functions`; the op takes the arrays that it returns as they are.
+    """Return `function` for `register_python_functions`; the op takes the arrays that it returns without a copy.
 
     For others TensorFlow 2.21 first makes sure of each that it is an array, and parses the version of NumPy for that:
     0.1 ms a column.
@@ -118,7 +118,7 @@ def checkpoint_tensors(checkpoint: Any) -> Iterator[tuple[str, str, Tensor]] | N
 
     A slice is empty but for partitioned variables.
 
-    None where TensorFlow has to write something itself, or hands nothing out. Seen in 2.21.
+    None if TensorFlow has to write something itself, or returns no tensors. Seen in 2.21.
     """
     gather = getattr(getattr(checkpoint, "_saver", None), "_gather_serialized_tensors", None)
     if gather is None:
@@ -151,10 +151,10 @@ def key_value_store() -> KeyValueStore:
 def configure_coordination_service(
     jobs: Mapping[str, int], *, leader: str, heartbeat_seconds: float, register_seconds: int
 ) -> None:
-    """Notice a frozen or unreachable peer within `heartbeat_seconds` instead of TensorFlow's ten.
+    """Detect a frozen or unreachable peer within `heartbeat_seconds` instead of TensorFlow's ten.
 
-    `jobs` are roles with their numbers of tasks. Comes before the strategy. TensorFlow has no public setting for this;
-    where the private one is gone, its default stays. Seen in 2.21.
+    `jobs` are roles with their numbers of tasks. Call it before the strategy is built. TensorFlow has no public setting
+    for this; without the private one, its default is used. Seen in 2.21.
     """
     try:
         from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
@@ -177,31 +177,31 @@ def configure_coordination_service(
 
 
 class VariableHooks(Protocol):
-    """Told of every variable that a MultiWorkerMirrored strategy makes, and of each `run`."""
+    """The hooks of a MultiWorkerMirrored strategy: called for every new variable, and before each `run`."""
 
     collecting: bool
     """Whether first values are asked for."""
 
     def initial_value(self, device: str, given: Mapping[str, Any], broadcast: "Broadcast", /) -> Tensor:
-        """Return what a variable begins with, from the arguments that its creator was given."""
+        """Return the initial value of a variable, from the arguments of its creator."""
 
     def created(self, variable: Variable, /) -> None:
-        """Take note of a variable that was made."""
+        """Handle a new variable."""
 
     def before_run(self, strategy: Strategy, /) -> None:
-        """Come before each `strategy.run`."""
+        """Handle the start of `strategy.run`."""
 
 
 class Broadcast(Protocol):
-    """Returns the leader's value; every process calls it with its own."""
+    """A broadcast: returns the leader's value; every process calls it with its own."""
 
     def __call__(self, own: Tensor, device: str, /, **given: Any) -> Tensor: ...
 
 
 def multi_worker_strategy(options: Any, hooks: VariableHooks, *, logical_cpus: int | None) -> Strategy:
-    """Return a tf.distribute.MultiWorkerMirroredStrategy whose variables begin as `hooks` says.
+    """Return a tf.distribute.MultiWorkerMirroredStrategy whose variables get their initial values from `hooks`.
 
-    It has a replica on each of `logical_cpus` where there is no GPU; by itself it takes one CPU, and has no setting for
+    Without a GPU it has a replica on each of `logical_cpus`; TensorFlow itself uses one CPU, and has no setting for
     that. Seen in 2.21.
     """
     strategy: Strategy = _multi_worker_strategy()(options, hooks, logical_cpus)
@@ -214,7 +214,7 @@ def variable_hooks(strategy: Strategy) -> VariableHooks | None:
 
 
 def broadcast(strategy: Strategy) -> Broadcast:
-    """Return what sends values of a strategy made by `multi_worker_strategy`."""
+    """Return the broadcast function of a strategy made by `multi_worker_strategy`."""
     found: Broadcast = strategy.extended.broadcast  # type: ignore[attr-defined]
     return found
 
@@ -225,7 +225,7 @@ def _multi_worker_strategy() -> Any:
     from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
 
     class Extended(CollectiveAllReduceExtended):
-        """TensorFlow's, with our devices and first values."""
+        """The extended strategy of TensorFlow, with our devices and initial values."""
 
         def __init__(self, strategy: Any, options: Any, hooks: VariableHooks, logical_cpus: int | None) -> None:
             self._hooks = hooks
@@ -255,7 +255,7 @@ def _multi_worker_strategy() -> Any:
             return super()._get_variable_creator_initial_value(0, device, None, **given)()
 
     class MultiWorkerMirroredStrategy(tf.distribute.MultiWorkerMirroredStrategy):
-        """TensorFlow's, which says that it runs."""
+        """The strategy of TensorFlow, which calls the hooks before each run."""
 
         def __init__(self, options: Any, hooks: VariableHooks, logical_cpus: int | None) -> None:
             self.variable_hooks = hooks
@@ -272,7 +272,7 @@ def _multi_worker_strategy() -> Any:
 
 
 def central_storage_variable() -> type[Any]:
-    """Return the type of variables that CentralStorage makes. Seen in 2.21."""
+    """Return the type of variables that CentralStorage creates. Seen in 2.21."""
     from tensorflow.python.distribute import ps_values
 
     found: type[Any] = ps_values.AggregatingVariable

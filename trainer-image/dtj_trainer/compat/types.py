@@ -1,4 +1,4 @@
-"""What is used of objects of TensorFlow and Keras, which have no types of their own."""
+"""Protocols for the objects of TensorFlow and Keras that the trainer uses: they have no type hints."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
