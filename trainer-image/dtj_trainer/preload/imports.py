@@ -1,4 +1,4 @@
-"""Which modules are preloaded: TensorFlow, and what every training needs beside it, for the forks of a process.
+"""The modules that the zygote preloads: TensorFlow, and what every training imports.
 
 `python -m dtj_trainer.preload.imports` writes the list of modules that `read_ahead` reads; it is run when an image is
 built.
@@ -43,7 +43,7 @@ TWICE: Final = ("distribute", "lite")
 
 
 def preload(ahead: ReadAhead | None = None) -> None:
-    """Import all of them, with what has been begun `ahead`."""
+    """Import all of them, using what `ahead` has already read."""
     ahead = ahead or ReadAhead()
     gc.disable()
     defer()
@@ -65,9 +65,9 @@ def _preload_tensorflow() -> None:
 
 
 def imported() -> list[str]:
-    """Return what this process has imported, in its order.
+    """Return the modules that this process has imported, in order.
 
-    Paths of the modules inside packages; names of Python's own, with `.so` behind those that are libraries.
+    Paths for modules of packages; names for those of Python itself, with `.so` appended for libraries.
     """
     found = []
     for name, module in list(sys.modules.items()):
@@ -83,7 +83,7 @@ def imported() -> list[str]:
 
 
 def main() -> None:
-    """Write the list."""
+    """Import everything and write the list of modules."""
     preload()
     with Path(read_ahead.LIST).open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in imported())

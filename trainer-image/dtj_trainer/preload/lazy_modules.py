@@ -1,4 +1,4 @@
-"""Modules that TensorFlow and Keras import for what few programs use: loaded at their first use instead.
+"""Lazy loading of modules that TensorFlow and Keras import but few programs use.
 
 `import tensorflow` builds the tree of its public names three times (for itself, compat.v1 and compat.v2) and runs a
 third of its modules for it; a program uses few of them. Keras imports scikit-learn, with SciPy, and matplotlib wherever
@@ -42,19 +42,19 @@ TensorFlow's public names."""
 
 
 def defer(beginnings: tuple[str, ...] = SELDOM_USED) -> None:
-    """Run modules whose names begin so when something in them is looked for, not when they are imported."""
+    """Load modules with these prefixes at the first attribute access, not at import."""
     sys.meta_path.insert(0, _Finder(beginnings))
 
 
 def demand(module: ModuleType) -> None:
-    """Run a deferred module now; any other is left alone."""
+    """Load a deferred module now; do nothing for others."""
     with _LOADING:
         if isinstance(module, _Deferred) and module.__spec__ and isinstance(module.__spec__.loader, _Later):
             _load(module, module.__spec__, module.__spec__.loader)
 
 
 class _Deferred(ModuleType):
-    """Has what the import system gives a module, and nothing of its own yet."""
+    """A module that is not loaded yet."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in EXPORTED:
@@ -78,7 +78,7 @@ def _load(module: ModuleType, spec: ModuleSpec, later: _Later) -> None:
 
 
 class _Later(Loader):
-    """Makes the module and lets the real loader wait."""
+    """A loader that creates the module and calls the real loader later."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
@@ -87,7 +87,7 @@ class _Later(Loader):
         return _Deferred(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Not yet."""
+        """Do nothing: the module is loaded at the first attribute access."""
 
 
 class _Finder(MetaPathFinder):

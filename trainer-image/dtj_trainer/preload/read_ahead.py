@@ -1,11 +1,11 @@
 """Loads TensorFlow's library in a thread while another reads the code of the modules that an import needs.
 
-The library takes 0.4 s, in which Python has nothing to do; to find and read fifteen hundred modules, and to import what
-TensorFlow needs of Python's own, takes nearly as long. Which ones these will be is known from an import before:
+Loading the library takes 0.4 s, in which Python is idle; to find and read fifteen hundred modules, and to import the
+standard library modules of TensorFlow, takes nearly as long. The list of modules comes from an earlier import:
 `python -m dtj_trainer.preload.imports`, run when an image is built, writes a list beside this file, of paths to read
 and names to import. Without it modules are read as they are imported.
 
-This is imported before the library is begun, and brings little.
+This module is imported before the library is loaded, so it imports little itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STDLIB: Final = sysconfig.get_path("stdlib")
 
 
 class ReadAhead:
-    """The list, and the thread that has begun to load TensorFlow's library, if there is a list."""
+    """The list of modules, and the thread that loads TensorFlow's library, if there is a list."""
 
     def __init__(self) -> None:
         self.lines = _lines()
@@ -44,9 +44,7 @@ class ReadAhead:
 
     @contextmanager
     def fetched(self, *more: str) -> Iterator[None]:
-        """Herein modules of the list are imported from code that has been read already, or have been imported; so
-        have `more`, which may need nothing of TensorFlow's.
-        """
+        """Import modules of the list inside from code that is already read; also imports `more`, without TensorFlow."""
         finder = _Finder([line for line in self.lines if line.endswith(SOURCE)])
         import_present((*more, *(line for line in self.lines if not line.endswith((SOURCE, LIBRARY)))))
         if self.lines:
@@ -67,14 +65,14 @@ def _lines() -> list[str]:
 
 
 def import_present(names: Iterable[str]) -> None:
-    """Import these; one that is missing is left to whoever needs it to miss."""
+    """Import these modules; missing ones are skipped."""
     for name in names:
         with suppress(ImportError):
             importlib.import_module(name)
 
 
 def _load(folder: str) -> None:
-    """Load TensorFlow's libraries while Python runs on; one that cannot be loaded is left to the import."""
+    """Load TensorFlow's libraries while Python continues; errors are left to the import."""
     with suppress(FileNotFoundError):
         libraries = [name for name in os.listdir(folder) if name.startswith("libtensorflow_") and ".so." in name]
         dlopen = ctypes.CDLL(None).dlopen
@@ -84,7 +82,7 @@ def _load(folder: str) -> None:
 
 
 class _Read(SourceFileLoader):
-    """Has read a module's code; asked again, or for what it could not read, it does as any other loader."""
+    """A loader that has already read a module's code; reloads and unreadable modules use the normal loader."""
 
     code: CodeType | None = None
 
@@ -98,7 +96,7 @@ class _Read(SourceFileLoader):
 
 
 class _Finder:
-    """Finds the modules of the list where an import would look for them first, and nowhere else."""
+    """A finder for the modules of the list, in the directory that an import would search first."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._loaders: dict[str, _Read] = {}

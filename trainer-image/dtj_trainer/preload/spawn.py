@@ -1,6 +1,6 @@
-"""Starts the zygote, before all else: the rest of its environment follows with each order.
+"""Starts the zygote, first of all; the rest of its environment is sent with each order.
 
-Imports little itself: a pod that takes another's place begins here.
+Imports little itself, because the recovery time of a replacement pod starts here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ imported, and off Google's cloud libtpu then asks for a metadata server, for mor
 
 
 class Spawned(NamedTuple):
-    """A zygote: a process that imports TensorFlow and forks on demand."""
+    """A started zygote: a process that imports TensorFlow and forks on demand."""
 
     pid: int
     control: socket.socket
@@ -35,7 +35,7 @@ class Spawned(NamedTuple):
     """What it was started with."""
 
     def dismiss(self) -> None:
-        """End it, unless it has ended and been waited for."""
+        """Kill and reap it, unless that is done already."""
         self.control.close()
         with suppress(ChildProcessError):
             if os.waitpid(self.pid, os.WNOHANG) == (0, 0):
@@ -43,9 +43,9 @@ class Spawned(NamedTuple):
 
 
 def begin(environment: Mapping[str, str]) -> Spawned | None:
-    """Start a zygote with what is known at once.
+    """Start a zygote with the settings that are known at once.
 
-    None where there are chips of a TPU: libtpu reads what is known later.
+    Returns None on a TPU host: libtpu needs settings that are known only later.
     """
     if tpu_there(environment):
         return None
@@ -53,13 +53,13 @@ def begin(environment: Mapping[str, str]) -> Spawned | None:
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, with what has to be there from a process's start, unless it says otherwise."""
+    """Return the environment, with defaults for variables that a process reads at its start."""
     libtpu = {} if tpu_there(environment) else WITHOUT_CHIPS
     return {"GRPC_FAIL_FAST": "use_caller", "PYTHONUNBUFFERED": "1", **KEEP_MEMORY, **libtpu, **environment}
 
 
 def spawn(environment: Mapping[str, str]) -> Spawned:
-    """Start a zygote; raises OSError where no process can be made now."""
+    """Start a zygote; raises OSError if no process can be created."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         theirs.set_inheritable(True)

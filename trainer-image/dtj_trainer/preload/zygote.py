@@ -2,7 +2,7 @@
 
 Single-threaded in Python, once it has imported. It speaks over the socket whose descriptor number is its only argument:
 Fork, with the process's connection as passed descriptor, and Retire come in; ZygoteReady, Started and Exited go out.
-When the supervisor is gone it takes its children with it.
+When the supervisor is gone, it kills its children and exits.
 """
 
 from __future__ import annotations

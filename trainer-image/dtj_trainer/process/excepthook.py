@@ -1,6 +1,6 @@
-"""What a program that runs without `dtj-run` says when one of our errors ends it: the same one line.
+"""The exception hook for programs without `dtj-run`: prints a TrainerError as one line, without traceback.
 
-Other exceptions are Python's affair. Standard library only.
+Python handles all other exceptions. Standard library only.
 """
 
 import os
@@ -12,7 +12,7 @@ from dtj_trainer.errors import TrainerError
 
 
 def install() -> None:
-    """Say a TrainerError that nobody has caught as one line, and end with its exit code."""
+    """Install the hook: an uncaught TrainerError is printed as one line, and the process ends with its exit code."""
     before = sys.excepthook
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

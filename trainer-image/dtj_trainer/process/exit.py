@@ -32,10 +32,10 @@ _HERE: Final = str(Path(__file__).parent)
 
 @contextmanager
 def exit_on_failure(context: TrainContext) -> Iterator[None]:
-    """End a process that runs without `dtj-run` by `os._exit`, with its line and exit code, where nobody can go on.
+    """End a process that runs without `dtj-run` by `os._exit`, with its line and exit code, on an error.
 
     An interpreter that shuts down with dead peers takes up to 20 seconds. Under `dtj-run` every exception ends in
-    `end_of_failure`. What Python has refused within a graph is raised as if there were no graph.
+    `end_of_failure`. An error raised in Python code within a graph is raised as if there were no graph.
     """
     try:
         yield
@@ -71,9 +71,9 @@ def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool
 
 
 def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> int:
-    """Finish as the interpreter would after a program that ended well, then leave with the others; returns 0.
+    """Finish as the interpreter would after a successful program, then exit together with the peers; returns 0.
 
-    Whoever leaves early breaks the last step of those who are a little behind. `explicit`: the program called sys.exit.
+    A process that exits early breaks the last step of slower peers. `explicit`: the program called sys.exit.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter calls first
     reporter.exit(ProcessExit(ExitClass.DONE, 0, explicit=explicit))
@@ -84,7 +84,7 @@ def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> i
 
 
 def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
-    """Whether this job has come to its end before; then that is said."""
+    """Return whether this job has already finished; prints that it has."""
     done = done_file.read(environment.checkpoint.directory, environment.uid)
     if done is None:
         return False
@@ -101,7 +101,7 @@ def flush(stream: TextIO) -> None:
 
 
 def _print_traceback(status: ExitStatus, error: BaseException) -> bool:
-    """Print the line for people, and below it the traceback without our frames; False where stderr takes nothing."""
+    """Print the error line and the traceback without our frames; returns False if stderr is not writable."""
     lines = [f"dtj: {status.message}\n"]
     if not isinstance(error, SystemExit | TrainerError):
         trace = error.__traceback__

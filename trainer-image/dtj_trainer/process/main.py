@@ -1,6 +1,6 @@
 """The training process: waits until it may start, runs the program or serves, and reports how it ended.
 
-The program sees what it would see under `python PROGRAM ARGS` or `python -m MODULE ARGS`.
+The program runs as under `python PROGRAM ARGS` or `python -m MODULE ARGS`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _run(order: StartOrder) -> int:
 
 
 def _detach() -> None:
-    """Be an independent process: group, signals, randomness, garbage collection."""
+    """Make the forked process independent: group, signals, random state, garbage collection."""
     os.setpgid(0, 0)
     for number in (signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
@@ -81,7 +81,7 @@ def _detach() -> None:
 
 
 def _is_finished() -> bool:
-    """Whether the job has ended before: then its peers are gone, and nobody is to wait for them."""
+    """Return whether the job has already finished: its peers are gone, so no process may wait for them."""
     from dtj_trainer.cluster import environment
 
     try:

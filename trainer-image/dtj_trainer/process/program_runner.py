@@ -13,9 +13,9 @@ from dtj_trainer.errors import PreflightFailed
 
 
 def run_program(name: str, arguments: Sequence[str], *, is_module: bool) -> None:
-    """Run it to its end; what it raises is raised here.
+    """Run the program to its end; its exceptions are raised here.
 
-    Raises PreflightFailed when there is no such module.
+    Raises PreflightFailed if there is no such module.
     """
     sys.argv = [name, *arguments]
     main = sys.modules["__main__"] = types.ModuleType("__main__")

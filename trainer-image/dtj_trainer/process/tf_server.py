@@ -1,4 +1,4 @@
-"""The TensorFlow server that workers and parameter servers run in place of the program."""
+"""The TensorFlow server that workers and parameter servers run instead of the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dtj_trainer.ipc.reporter import Reporter
 
 
 def serve(reporter: Reporter) -> NoReturn:
-    """Serve a chief's program, as a ps or worker, until killed."""
+    """Run the TensorFlow server of a ps or worker until the process is killed."""
     import tensorflow as tf
 
     config = read_tf_config(os.environ)

@@ -16,7 +16,7 @@ MISSES: Final = 3
 
 
 class HealthCheck:
-    """Tells when a process has to be killed because nothing can come of it."""
+    """A check of a running process; kills it if it makes no progress."""
 
     def __init__(self, settings: Settings, progress: Progress, port: int) -> None:
         """`port`: of the TensorFlow server."""
@@ -52,7 +52,7 @@ class HealthCheck:
 
 
 class ServerWatch:
-    """Probes a TensorFlow server of this host every few seconds, on its own thread."""
+    """A watch that probes the TensorFlow server of this pod every few seconds, on its own thread."""
 
     def __init__(self, port: int) -> None:
         self._port = port

@@ -1,4 +1,4 @@
-"""What wakes the supervisor's loop: signals, connections with something to read, and requests of other threads."""
+"""The inputs of the supervisor's loop: signals, readable connections, and requests of other threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Request = SaveNow | Profile | Member | PeerAnswer
 
 
 class Inbox:
-    """Waits for all of them together."""
+    """A selector for all inputs of the loop."""
 
     def __init__(self) -> None:
         self._signals: deque[int] = deque()

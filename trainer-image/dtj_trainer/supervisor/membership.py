@@ -20,7 +20,7 @@ from dtj_trainer.cluster.tf_config import Task
 
 
 class MemberState(StrEnum):
-    """What a supervisor has come to in its generation; the values are those of the messages between pods."""
+    """The state of a supervisor in its generation; the values are part of the messages between pods."""
 
     LEAVING = "leaving"
     """A process of an older generation may still live."""
@@ -33,7 +33,7 @@ class MemberState(StrEnum):
 
 
 class Refusal(StrEnum):
-    """Why a peer is not believed."""
+    """The reason why a peer's message is refused."""
 
     OTHER_JOB = "other-job"
     OLDER_ATTEMPT = "older-attempt"
@@ -41,7 +41,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What a supervisor tells its peers about itself."""
+    """The state of a supervisor as its peers know it."""
 
     job: str
     """The job's UID."""
@@ -103,7 +103,7 @@ class Member:
 
 
 def refusal_of(peer: Member, me: Member, known: Mapping[Task, Member]) -> Refusal | None:
-    """Return why a peer is not believed; None if it is."""
+    """Return why a peer's message is refused; None if it is accepted."""
     if peer.job != me.job:
         return Refusal.OTHER_JOB
     if peer.task in known and peer.attempt < known[peer.task].attempt:
@@ -112,7 +112,7 @@ def refusal_of(peer: Member, me: Member, known: Mapping[Task, Member]) -> Refusa
 
 
 class Membership:
-    """One supervisor's view of the cluster that has to form."""
+    """A supervisor's view of the cluster that has to form."""
 
     def __init__(self, me: Member, peers: Iterable[Task]) -> None:
         self.me = me
@@ -120,7 +120,7 @@ class Membership:
         self.known: dict[Task, Member] = {}
 
     def receive(self, peer: Member) -> Refusal | None:
-        """Take note of what a peer says about itself; the refusal says why it was not believed."""
+        """Apply a peer's message; returns the reason if it is refused."""
         refusal = refusal_of(peer, self.me, self.known)
         if refusal is not None:
             return refusal
@@ -131,31 +131,31 @@ class Membership:
         return None
 
     def process_lost(self) -> None:
-        """Want the next cluster: my process is gone or about to go."""
+        """Go to the next generation: this pod's process is gone or about to go."""
         self._become(
             replace(self.me, generation=self.me.generation + 1, state=MemberState.LEAVING, member_set="", standby=False)
         )
 
     def set_state(self, state: MemberState) -> None:
-        """Tell that I have come to this state."""
+        """Set the state of this member."""
         member_set = self.current_member_set if state is MemberState.RUNNING else self.me.member_set
         self._become(replace(self.me, state=state, member_set=member_set))
 
     def set_ready(self, *, standby: bool) -> None:
-        """Tell that I have a process that can be started: a new one, or the standby."""
+        """Set the state to ready: there is a process that can be started, a new one or the standby."""
         self._become(replace(self.me, state=MemberState.READY, standby=standby))
 
     def dismiss_standby(self) -> None:
-        """Come back with a new process, in the same generation: my standby is of no use."""
+        """Use a new process in the same generation, because the standby is unusable."""
         self._become(replace(self.me, state=MemberState.LEAVING, standby=False))
 
     def keep_no_standby(self) -> None:
-        """Tell that I am about to go: no standby is to be made that mine would have to meet."""
+        """Announce that this pod will exit: peers make no standby that would need one here."""
         self._become(replace(self.me, standby_port=0))
 
     @property
     def standby_abandoned(self) -> bool:
-        """Whether I am ready with a standby and a peer comes to my generation with a new process."""
+        """Whether this member is ready with a standby, but a peer joins its generation with a new process."""
         return self.me.standby and any(
             peer.generation == self.me.generation and peer.state is MemberState.READY and not peer.standby
             for peer in self.known_peers.values()
@@ -163,7 +163,7 @@ class Membership:
 
     @property
     def all_running(self) -> bool:
-        """Whether everybody runs in my cluster, as far as I know."""
+        """Whether all known members run in this cluster."""
         return self.me.state is MemberState.RUNNING and all(
             peer.state is MemberState.RUNNING and peer.member_set == self.me.member_set
             for peer in self.known_peers.values()
@@ -171,13 +171,14 @@ class Membership:
 
     @property
     def superseded(self) -> bool:
-        """Whether my running process belongs to a cluster that a peer has left."""
+        """Whether the running process belongs to a cluster that a peer has left."""
         return self.me.state is MemberState.RUNNING and self._highest_generation() > self.me.generation
 
     def adopt_generation(self) -> bool:
-        """Go to the generation that the peers want; True if that changed mine.
+        """Go to the highest generation of the peers; returns whether that changed.
 
-        For one that does not run. A generation that already runs without me cannot be joined: then the next one.
+        Called while no process runs. A generation that already runs without this member cannot be joined: it goes to
+        the next one.
         """
         wanted = max(self.me.generation, self._highest_generation(), 1)
         while any(self._runs_without_me(peer, wanted) for peer in self.known_peers.values()):
@@ -189,11 +190,11 @@ class Membership:
 
     @property
     def complete(self) -> bool:
-        """Whether all members are ready at my generation."""
+        """Whether all members are ready at this generation."""
         return self.me.state is MemberState.READY and not self.missing()
 
     def missing(self) -> list[Task]:
-        """Return the members that are not ready at my generation."""
+        """Return the members that are not ready at this generation."""
         return [task for task in self.peers if not self._is_ready(self.known.get(task))]
 
     def other_version(self) -> Member | None:
@@ -205,7 +206,7 @@ class Membership:
 
     @property
     def current_member_set(self) -> str:
-        """Digest of the members' incarnations as known now, and of how their processes came to be."""
+        """Return the digest of the known members' incarnations, and of the kind of their processes (new or standby)."""
         members: Mapping[Task, Member] = {**self.known, self.me.task: self.me}
         names = (
             f"{task}:{members[task].incarnation}" for task in sorted((*self.peers, self.me.task)) if task in members
@@ -214,7 +215,7 @@ class Membership:
 
     @property
     def known_peers(self) -> Mapping[Task, Member]:
-        """My peers, as far as they are known."""
+        """The peers that are known."""
         return {task: self.known[task] for task in self.peers if task in self.known}
 
     def _become(self, me: Member) -> None:

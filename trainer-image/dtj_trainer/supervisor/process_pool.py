@@ -37,7 +37,7 @@ OWN_PREFIX: Final = "DTJ_"
 
 @dataclass(frozen=True, slots=True)
 class StartFailed:
-    """The process asked for will never exist: the zygote that was to fork it is gone, or no process could be made."""
+    """An event: a requested process could not be started; its zygote is gone, or no process could be created."""
 
     number: int
 
@@ -46,7 +46,7 @@ Event = Started | StartFailed | Exited | ZygoteReady
 
 
 class ProcessPool:
-    """Starts processes and tells what becomes of them."""
+    """A pool that spawns processes and reports their start and exit as events."""
 
     def __init__(self, environment: Mapping[str, str], zygote: Spawned | None = None, *, preload: bool) -> None:
         self._environment = dict(environment)
@@ -100,7 +100,7 @@ class ProcessPool:
         return self._retry_at if self.preload and self._zygote is None else None
 
     def receive(self) -> None:
-        """Read all that the zygote has said."""
+        """Read all messages of the zygote."""
         with suppress(OSError):  # BlockingIOError: that is all for now
             while self.control is not None and (message := self.control.receive()) is not None:
                 self._on_message(message)
@@ -141,7 +141,7 @@ class ProcessPool:
         return events
 
     def retire(self) -> None:
-        """Let the zygote go: no process will be asked for any more. Those that are there stay."""
+        """Stop the zygote: no more processes will be spawned. Its running forks stay."""
         self.preload = False
         if self._zygote is not None and not self.loaded:
             os.kill(self._zygote, signal.SIGKILL)  # it has no forks, and would hear of it only after all imports
@@ -149,7 +149,7 @@ class ProcessPool:
             self.control.send(Retire())
 
     def close(self) -> None:
-        """Let the zygote go, with all its forks."""
+        """Stop the zygote and all its forks."""
         for _, _, end in self._waiting:
             end.close()
         self._waiting.clear()

@@ -34,7 +34,7 @@ _STALLS: Final[Mapping[KillReason, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start again in place."""
+    """A decision to restart in place."""
 
     cause: str
     """The label of the metric."""
@@ -105,7 +105,7 @@ def _killed(number: int, *, oom: bool) -> Restart | ExitStatus:
 
 
 class RestartCounter:
-    """How many restarts there were and may still be, and how long the next one waits."""
+    """A counter of restarts, with the limit and the backoff of the next one."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

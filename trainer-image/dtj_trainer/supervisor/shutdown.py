@@ -1,4 +1,4 @@
-"""How the container ends: told to stop, done together with its peers, or failed; the first reason stands."""
+"""The end of the container: stopped, done together with its peers, or failed; the first reason wins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEADER_LEAVE_SECONDS: Final = 0.3
 
 
 class Shutdown:
-    """Ends the container in order."""
+    """The ordered shutdown of the container."""
 
     def __init__(
         self, settings: Settings, mode: TaskMode, membership: Membership, progress: Progress, *, is_leader: bool
@@ -55,7 +55,7 @@ class Shutdown:
 
     @property
     def done(self) -> bool:
-        """Whether the program has ended well."""
+        """Whether the program has ended successfully."""
         return self._done_at is not None
 
     def end(self, status: ExitStatus, reported: ProcessExit | None = None) -> None:
@@ -108,7 +108,7 @@ class Shutdown:
         self.end(ExitStatus(ExitClass.DONE, 0) if serves else exit_after_sigterm(process.exit, managed=managed))
 
     def program_done(self, now: float) -> None:
-        """Tell the peers that the program has ended well."""
+        """Tell the peers that the program has ended successfully."""
         self._done_at = now
         self._membership.set_state(MemberState.DONE)
 

@@ -46,7 +46,7 @@ FIRST_VICTIM: Final = "1000"
 
 
 class Standby:
-    """At most one process beside the one that trains."""
+    """The standby process beside the training process; at most one."""
 
     def __init__(
         self, pool: ProcessPool, membership: Membership, cluster: Callable[[], TfConfig], cgroup: Cgroup
@@ -71,7 +71,7 @@ class Standby:
         return self.process is not None and self.process.prepared
 
     def poll(self, now: float, training: TrainingProcess, order: StartOrder) -> None:
-        """Make one where it is time, and dismiss one whose peers are gone."""
+        """Spawn a standby when it is due, and kill one whose peers are gone."""
         others = self._peers()
         if self.process is not None:
             if self._met != others:
@@ -101,7 +101,7 @@ class Standby:
         self.process = TrainingProcess.spawn(self._pool, order, self._cgroup.oom_kills(), side=side)
 
     def receive(self) -> None:
-        """Read what it says: whether it is prepared, and how it ends."""
+        """Read its messages: whether it is prepared, and how it ends."""
         if self.process is None:
             return
         for message in self.process.messages():
@@ -112,7 +112,7 @@ class Standby:
                     self.process.exit = message
 
     def on_started(self, number: int, pid: int) -> bool:
-        """Take note that a process exists; False if it is another one."""
+        """Record that a process was started; returns False if it is another one."""
         if self.process is None or self.process.number != number:
             return False
         self.process.pid = pid
@@ -162,7 +162,7 @@ class Standby:
         return self._pool.loaded and everybody and self._membership.all_running
 
     def _make_room(self, training: TrainingProcess, now: float) -> None:
-        """Go before the kernel has to choose: training may need more by now, for a cache or a save's copies."""
+        """Kill the standby before memory runs out: training may need more by now, for a cache or a save's copies."""
         room = self._room(training)
         if self._dismissed or room is None or room >= LEAST * (self._headroom - 1):
             return

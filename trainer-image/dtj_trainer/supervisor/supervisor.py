@@ -52,7 +52,7 @@ TICK_SECONDS: Final = 0.25
 
 
 class Supervisor:
-    """PID 1 at work."""
+    """The supervisor, PID 1 of the pod."""
 
     def __init__(
         self, settings: Settings, environment: Environment, mode: TaskMode, program: Program | None, pool: ProcessPool
@@ -102,7 +102,7 @@ class Supervisor:
     # --- the loop
 
     def run(self) -> TerminationMessage:
-        """Turn until the container has to end."""
+        """Run the control loop until the container has to end."""
         self._peer_client.start()
         while self._shutdown.exit_status is None:
             self._wait()
@@ -135,7 +135,7 @@ class Supervisor:
         self._status = current_status(self._cluster, self._restarts.total, now)
 
     def _wait(self) -> None:
-        """Wait until something happens, or has to be done by itself."""
+        """Wait for an input, or until the next timer."""
         moments = [self._pool.next_poll(), self._shutdown.leave_at]
         if self._cluster.process is None:
             moments.append(self._cluster.spawn_at)

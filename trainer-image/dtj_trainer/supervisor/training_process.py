@@ -1,4 +1,4 @@
-"""One forked process: its connection, its pid, why it was killed, and how it said that it ends."""
+"""A forked process: its connection, its pid, its kill reason and its exit message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dtj_trainer.supervisor.process_pool import ProcessPool, is_dead, kill
 
 
 class KillReason(StrEnum):
-    """Why the supervisor killed a process."""
+    """The reason why the supervisor killed a process."""
 
     SUPERSEDED = "superseded"
     """A peer has left its cluster."""
@@ -66,7 +66,7 @@ class TrainingProcess:
         return self.pid is not None and not is_dead(self.pid)
 
     def messages(self) -> Iterator[Message]:
-        """Yield what it has said; once it has closed its end, ours is closed too: the pool tells of its exit."""
+        """Yield its messages; when it has closed its connection, close ours too: the pool reports its exit."""
         with contextlib.suppress(OSError):  # BlockingIOError: that is all for now
             while (message := self.connection.receive()) is not None:
                 yield message

@@ -1,4 +1,4 @@
-"""Tells the peers every change of this pod's member, and hears what they tell.
+"""The client of the peers: sends every change of this pod's member, and receives theirs.
 
 One thread a peer, so that a slow name server or a dead address holds up nobody else. It asks again without a change
 only while we wait for the peer.
@@ -40,7 +40,7 @@ class PeerAnswer:
 
 
 class PeerClient:
-    """Keeps the peers informed of the newest member."""
+    """A client that sends the newest member to all peers."""
 
     def __init__(self, peers: Mapping[Task, tuple[str, int]], on_answer: Callable[[PeerAnswer], None]) -> None:
         self._peers = peers
