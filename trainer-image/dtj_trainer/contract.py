@@ -61,7 +61,7 @@ class Environment(StrEnum):
 
 
 class ExitClass(StrEnum):
-    """How a trainer ended, in the termination message."""
+    """The class of a trainer's exit, in the termination message."""
 
     DONE = "done"
     USER_ERROR = "user-error"
@@ -99,7 +99,7 @@ DEFAULT_EXIT_CODES: Final = {
 
 
 class ExitStatus(NamedTuple):
-    """How a process, or its container, ends."""
+    """The exit of a process, or of its container."""
 
     exit_class: str
     exit_code: int

@@ -16,7 +16,7 @@ class TrainingPosition:
     step: int = 0
     data: DataPosition = field(default_factory=DataPosition)
     epoch_end_pending: bool = False
-    """The epoch that ends here is neither validated nor told to callbacks: all were asked to leave before that."""
+    """Whether validation and callbacks of the epoch that ends here are still due, after a preemption."""
     metric_sums: Mapping[str, float] = field(default_factory=dict)
     """Sums over the last `metric_examples` examples, of which no mean is reported yet."""
     metric_examples: int = 0

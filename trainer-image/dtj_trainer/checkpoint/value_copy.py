@@ -1,4 +1,4 @@
-"""Copies the values of trackable objects, so that another thread can write them while the training goes on.
+"""Copies the values of trackable objects, so that another thread can write them while the training continues.
 
 tf.train.Checkpoint reads and writes in one call; here names and values are read first and written later. Values are
 copied because under MultiWorkerMirrored TensorFlow 2.21 overwrites buffers that it has returned.
@@ -14,7 +14,7 @@ Write = Callable[[Path], None]
 
 
 def copy_values(objects: Mapping[str, object]) -> Write | None:
-    """Copy the present values of `objects`; return what writes them.
+    """Copy the current values of `objects`; return what writes them.
 
     None if TensorFlow has to write them itself, on this thread.
     """

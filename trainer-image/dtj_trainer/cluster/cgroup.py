@@ -30,7 +30,7 @@ class Cgroup:
         return 0
 
     def kills_all_together(self) -> bool:
-        """Whether the kernel, when memory runs out, kills all processes here at once: so kubelets set version 2."""
+        """Return whether an out-of-memory kill ends all processes of the group, as kubelets set it in version 2."""
         return any(_read(folder / "memory.oom.group").strip() == "1" for folder in self._folders("memory"))
 
     def free_bytes(self) -> int | None:
@@ -83,7 +83,7 @@ class Cgroup:
 
 
 def resident_bytes(pid: int | None) -> int | None:
-    """Return the memory that a process has in use; None where that cannot be told."""
+    """Return the memory that a process has in use; None if unknown."""
     if pid is None:
         return None
     try:

@@ -45,7 +45,7 @@ class DeviceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """All settings of this process."""
+    """The settings of this process."""
 
     job: str = ""
     uid: str = ""
@@ -74,7 +74,7 @@ class Environment:
 
     @property
     def task(self) -> Task:
-        """Role and index."""
+        """The role and index of this process."""
         return self.tf_config.task
 
     @property
@@ -85,10 +85,10 @@ class Environment:
     def http_endpoints(self, port: int) -> dict[Task, tuple[str, int]]:
         """Return HTTP host and port of every other task of the cluster."""
         config = self.tf_config
-        everybody = [Task(role, i) for role, found in config.cluster.items() for i in range(len(found))]
+        tasks = [Task(role, i) for role, found in config.cluster.items() for i in range(len(found))]
         return {
             task: (config.endpoint(task)[0], self.peer_ports.get(config.address(task), port))
-            for task in everybody
+            for task in tasks
             if task != config.task
         }
 
@@ -154,15 +154,15 @@ def _peer_ports(env: Mapping[str, str]) -> dict[str, int]:
 
 
 def _checkpoint(env: Mapping[str, str]) -> CheckpointSettings:
-    told = _json(env, "DTJ_CHECKPOINT")
+    value = _json(env, "DTJ_CHECKPOINT")
     default = CheckpointSettings()
-    seconds = told.get("everySeconds")
+    seconds = value.get("everySeconds")
     try:
         return CheckpointSettings(
-            directory=str(told.get("directory") or ""),
-            every_steps=int(told.get("everySteps") or 0),
+            directory=str(value.get("directory") or ""),
+            every_steps=int(value.get("everySteps") or 0),
             every_seconds=float(default.every_seconds if seconds is None else seconds),
-            keep=max(1, int(told.get("keep") or default.keep)),
+            keep=max(1, int(value.get("keep") or default.keep)),
             log_directory=env.get("DTJ_LOG_DIR", ""),
         )
     except (TypeError, ValueError) as error:

@@ -13,7 +13,7 @@ class TaskMode(StrEnum):
     """The mode of a task in its job."""
 
     SINGLE = "single"
-    """Runs the program and waits for nobody."""
+    """Runs the program without peers."""
     COLLECTIVE = "collective"
     """Runs the program with all others: they start, and restart, together."""
     COORDINATOR = "coordinator"

@@ -80,7 +80,7 @@ def all_layers(model: Model) -> list[Any]:
 
 
 def has_own_dtype(layer: Any) -> bool:
-    """Return whether a layer was given a dtype of its own when it was made. Seen in 3.12 and 3.15."""
+    """Return whether a layer was created with its own dtype. Seen in 3.12 and 3.15."""
     arguments = getattr(layer, "_auto_config", None)
     return arguments is not None and arguments.config.get("dtype") is not None
 
@@ -97,7 +97,7 @@ def keep_added_losses(model: Model, scope: Any) -> None:
 
 
 class _Sums(threading.local):
-    """TensorFlow traces each replica in its own thread."""
+    """A thread-local factor of sums: TensorFlow traces each replica in its own thread."""
 
     factor: int | None = None
 

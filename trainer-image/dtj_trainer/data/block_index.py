@@ -11,7 +11,7 @@ from dtj_trainer.data.sampler import Positions
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Consecutive rows of a block."""
+    """A range of consecutive rows of a block."""
 
     block: int
     begin: int
@@ -28,7 +28,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class SelectedRows:
-    """Rows of a block in any order, and their destinations in the array of examples."""
+    """A selection of rows of a block in any order, with their destinations in the array of examples."""
 
     block: int
     begin: int
@@ -41,7 +41,7 @@ class SelectedRows:
 
 @dataclass(frozen=True, slots=True)
 class ScatteredRows:
-    """Examples that have to be gathered from scattered rows of one or more blocks."""
+    """A group of examples that have to be gathered from scattered rows of one or more blocks."""
 
     examples: int
     selected: Sequence[SelectedRows]

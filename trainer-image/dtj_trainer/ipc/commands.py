@@ -1,4 +1,4 @@
-"""What a supervisor tells its training process: start, preempt, save, profile, leave.
+"""The commands of a supervisor to its training process: start, preempt, save, profile, leave.
 
 Standard library only. A process that listens ends when its supervisor is gone.
 """
@@ -59,7 +59,7 @@ class Commands:
             self._leave.wait(seconds)
 
     def _listen(self) -> None:
-        """Obey all commands; a program that nobody supervises any more ends, whatever it does, as with its zygote."""
+        """Handle all commands; without its supervisor the process ends at once, like the zygote."""
         with contextlib.suppress(OSError):  # the program has closed this end
             while (message := self._connection.receive()) is not None:
                 self._obey(message)
@@ -85,5 +85,5 @@ class Commands:
 
 @cache
 def process_commands() -> Commands:
-    """Return the commands of this process, the same object to everybody."""
+    """Return the commands of this process, always the same object."""
     return Commands(supervisor_connection(), process_reporter())

@@ -1,9 +1,9 @@
 """A SOCK_SEQPACKET socket that sends and receives messages.
 
 The training process finds its end in the file descriptor named by `DTJ_LINK_FD`; without that variable (a laptop) its
-connection says nothing and hears nothing, with the same methods.
+connection neither sends nor receives, with the same methods.
 
-Sending never raises: a connection that broke is silent.
+Sending never raises, even if the connection is broken.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RETRY_SECONDS: Final = 0.002
 
 
 class Connection:
-    """One end. All methods may be called from any thread."""
+    """One end of a connection. All methods may be called from any thread."""
 
     def __init__(self, sock: socket.socket | None) -> None:
         self._sock = sock
@@ -41,7 +41,7 @@ class Connection:
         return self.fileno() >= 0
 
     def close(self) -> None:
-        """Close this end: from now on it says nothing and hears nothing."""
+        """Close this end: it sends and receives nothing from now on."""
         if self._sock is not None:
             self._sock.close()
 

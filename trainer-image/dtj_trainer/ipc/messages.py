@@ -21,12 +21,12 @@ NAME: Final = "type"
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """This program reports its steps and obeys commands: sent by `dtj.init()`."""
+    """The message of `dtj.init()`: this program reports its steps and handles commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """What goes on now.
+    """The current phase of the process.
 
     These come with the seconds that they took: import, cluster, build, first_step. The others: train, save, validate,
     wait, finish (the chief's last writes), done.
@@ -38,7 +38,7 @@ class PhaseChanged:
 
 @dataclass(frozen=True, slots=True)
 class StepsDone:
-    """`steps` more steps were made in `seconds`; `step` is the count now."""
+    """A report of `steps` more steps in `seconds`; `step` is the count now."""
 
     step: int
     steps: int
@@ -81,12 +81,12 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class ReadyForTakeover:
-    """All that can be done ahead of the first step is done."""
+    """The message of a standby that is prepared up to its first step."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessExit:
-    """How the process ends; the last thing it says."""
+    """The exit of the process; its last message."""
 
     exit_class: str
     exit_code: int
@@ -106,7 +106,7 @@ class ProcessExit:
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """What a new process is to do."""
+    """The order for a new process."""
 
     serves: bool
     """It serves as a TensorFlow server, and runs no program."""
@@ -126,24 +126,24 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """All peers are ready: run the program, or as a standby take over, with these variables."""
+    """The command to run the program, or take over as a standby, with these variables: all peers are ready."""
 
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
-    """SIGTERM arrived: save and leave within the grace period."""
+    """The command to save and exit within the grace period, after SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
 class SaveNow:
-    """Somebody asked for a checkpoint."""
+    """The command to save a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Profile so many steps from the next one on."""
+    """The command to profile `steps` steps from the next one on."""
 
     steps: int
 
@@ -158,7 +158,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Fork a process; its end of a connection to the supervisor comes as a descriptor beside this."""
+    """The command to fork a process; its end of the connection is passed as a descriptor."""
 
     number: int
     order: StartOrder
@@ -166,7 +166,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Retire:
-    """No more processes will be asked for."""
+    """The message that no more forks are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,19 +206,19 @@ Report = (
 )
 """What a training process says."""
 Command = Start | Preempt | SaveNow | Profile | Leave
-"""What a training process is told."""
+"""The commands to a training process."""
 Message = Report | Command | Fork | Retire | ZygoteReady | Started | Exited
 
 _CLASSES: Final[Mapping[str, type[Message]]] = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:
-    """Return the packet of a message; numbers that JSON does not know (NaN, infinity) become null."""
+    """Return the packet of a message; NaN and infinity become null."""
     return json.dumps({NAME: type(message).__name__, **_fields(message)}, separators=(",", ":")).encode()
 
 
 def decode(packet: bytes) -> Message | None:
-    """Return the message of a packet; None if it holds none that is known here."""
+    """Return the message of a packet; None if it is unknown."""
     try:
         body = json.loads(packet)
         kind = _CLASSES[body.pop(NAME)]
@@ -235,7 +235,7 @@ def _fields(message: Message | StartOrder) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON knows; a NumPy or TensorFlow scalar becomes a Python number."""
+    """Return a JSON value; a NumPy or TensorFlow scalar becomes a Python number."""
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, StartOrder):

@@ -1,4 +1,4 @@
-"""What a training process tells its supervisor: phases, steps, checkpoints and its exit.
+"""The reports of a training process to its supervisor: phases, steps, checkpoints and its exit.
 
 Standard library only.
 """
@@ -34,7 +34,7 @@ MESSAGE_CHARACTERS: Final = 8000
 
 
 class Reporter:
-    """Sends what happens to the supervisor, if there is one. All methods may be called from any thread."""
+    """The sender of reports to the supervisor, if there is one. All methods may be called from any thread."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -49,16 +49,16 @@ class Reporter:
         return self._connection.connected
 
     def hello(self) -> None:
-        """Report that this program reports its steps and obeys commands."""
+        """Report that this program reports its steps and handles commands."""
         self._connection.send(Hello())
 
     def phase(self, name: str, seconds: float | None = None) -> None:
-        """Report what goes on now (see PhaseChanged)."""
+        """Report the current phase (see PhaseChanged)."""
         self.flush()
         self._connection.send(PhaseChanged(name, seconds))
 
     def steps_done(self, done: StepsDone) -> None:
-        """Report steps: about ten times a second at most; what comes between is added to the next report."""
+        """Report steps, at most about ten times a second; steps in between are added to the next report."""
         if not self.connected:
             return
         with self._lock:
@@ -69,7 +69,7 @@ class Reporter:
         self.flush()
 
     def flush(self) -> None:
-        """Send the steps that are still held back."""
+        """Send the steps that are still buffered."""
         if not self.connected:
             return
         with self._lock:
@@ -93,7 +93,7 @@ class Reporter:
         self._connection.send(Serving())
 
     def ready_for_takeover(self) -> None:
-        """Report that all that can be done ahead of the first step is done."""
+        """Report that this standby is prepared up to its first step."""
         self._connection.send(ReadyForTakeover())
 
     def exit(self, exit: ProcessExit) -> None:  # noqa: A002 - what is reported
@@ -115,5 +115,5 @@ def _sum(held: StepsDone, done: StepsDone) -> StepsDone:
 
 @cache
 def process_reporter() -> Reporter:
-    """Return the reporter of this process, the same one to everybody."""
+    """Return the reporter of this process, always the same object."""
     return Reporter(supervisor_connection())

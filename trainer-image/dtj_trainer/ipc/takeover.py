@@ -22,7 +22,7 @@ CHUNK_BYTES: Final = 65536
 
 
 class Takeover:
-    """Whether this process is a standby, and its wait for the moment when it takes over."""
+    """The takeover of this process, if it is a standby: waits until it takes over."""
 
     def __init__(self, reporter: Reporter, commands: Commands) -> None:
         self._reporter = reporter
@@ -35,11 +35,11 @@ class Takeover:
         return self._output is not None
 
     def begin(self) -> None:
-        """Be a standby from now on: what it prints is held back, as the process that trains has printed it too."""
+        """Become a standby: its output is buffered, because the training process has printed the same."""
         self._output = _hold_output()
 
     def wait(self) -> float:
-        """Return at once, in a standby when it takes over: the seconds that it waited.
+        """Wait for the takeover in a standby, otherwise return at once; returns the seconds waited.
 
         A standby that is no longer needed ends here.
         """
@@ -59,13 +59,13 @@ class Takeover:
 
 @cache
 def process_takeover() -> Takeover:
-    """Return the takeover of this process, the same object to everybody."""
+    """Return the takeover of this process, always the same object."""
     return Takeover(process_reporter(), process_commands())
 
 
 @dataclass(frozen=True, slots=True)
 class _HeldOutput:
-    """Standard output and error that go into memory until the standby takes over."""
+    """A buffer for standard output and error until the standby takes over."""
 
     descriptors: tuple[int, int]
     """Duplicates of the real descriptors 1 and 2."""
@@ -82,7 +82,7 @@ def _hold_output() -> _HeldOutput:
 
 
 def _print_held(output: _HeldOutput) -> None:
-    """Print what was held back, and from now on what comes."""
+    """Print the buffered output, and stop buffering."""
     _flush()
     for stream, descriptor in zip((1, 2), output.descriptors, strict=True):
         os.dup2(descriptor, stream)
@@ -101,5 +101,5 @@ def _flush() -> None:
 
 
 def _set_process_name(name: bytes) -> None:
-    """Set what lists of processes show."""
+    """Set the name that lists of processes show."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, name, 0, 0, 0)

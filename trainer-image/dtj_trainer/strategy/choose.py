@@ -38,13 +38,13 @@ def choose(environment: Environment, devices: int) -> Choice:
 
     The operator's choice is used if there is one. Otherwise roles and devices decide, by the same rules.
     """
-    told = str(environment.strategy.get("type") or "Auto")
+    requested = str(environment.strategy.get("type") or "Auto")
     if environment.role == "evaluator":
         return Choice("OneDevice", "an evaluator works alone")
-    if told not in {"Auto", *TYPES}:
-        raise PreflightFailed(f"strategy {told!r} is unknown; use one of Auto, {', '.join(TYPES)}")
-    if told != "Auto":
-        return Choice(told, "as the job says", environment.strategy)
+    if requested not in {"Auto", *TYPES}:
+        raise PreflightFailed(f"strategy {requested!r} is unknown; use one of Auto, {', '.join(TYPES)}")
+    if requested != "Auto":
+        return Choice(requested, "as the job says", environment.strategy)
     if environment.members("ps"):
         return Choice("ParameterServer", "the cluster has parameter servers", environment.strategy)
     if environment.trainers > 1:

@@ -31,8 +31,8 @@ def build(choice: Choice, environment: Environment) -> Strategy:
 def _communication(choice: Choice) -> Any:
     import tensorflow as tf
 
-    told = choice.options.get("communication") or {}
-    name = str(told.get("implementation") or "Auto")
+    options = choice.options.get("communication") or {}
+    name = str(options.get("implementation") or "Auto")
     if name == "NCCL" and not tf.config.list_physical_devices("GPU"):
         raise PreflightFailed("NCCL needs GPUs and there is none here; use Auto or Ring")
     kinds = tf.distribute.experimental.CommunicationImplementation
@@ -40,8 +40,8 @@ def _communication(choice: Choice) -> Any:
     if name not in known:
         raise PreflightFailed(f"communication.implementation {name!r} is unknown; use Auto, Ring or NCCL")
     return tf.distribute.experimental.CommunicationOptions(
-        bytes_per_pack=int(told.get("bytesPerPack") or 0),
-        timeout_seconds=float(told.get("timeoutSeconds") or 0) or None,
+        bytes_per_pack=int(options.get("bytesPerPack") or 0),
+        timeout_seconds=float(options.get("timeoutSeconds") or 0) or None,
         implementation=known[name],
     )
 

@@ -54,13 +54,13 @@ def build(choice: Choice, environment: Environment) -> Strategy:
 def _partitioner(choice: Choice, servers: int) -> Any:
     import tensorflow as tf
 
-    told = choice.options.get("variablePartitioner")
-    if not told:
+    options = choice.options.get("variablePartitioner")
+    if not options:
         return None
     kinds = tf.distribute.experimental.partitioners
-    most = int(told.get("maxShards") or servers)
-    size = int(told.get("minShardBytes") or MIN_SHARD_BYTES)
-    match str(told.get("type") or "MinSize"):
+    most = int(options.get("maxShards") or servers)
+    size = int(options.get("minShardBytes") or MIN_SHARD_BYTES)
+    match str(options.get("type") or "MinSize"):
         case "MinSize":
             return kinds.MinSizePartitioner(min_shard_bytes=size, max_shards=most)
         case "MaxSize":

@@ -28,7 +28,7 @@ LAST_BACKOFF: Final = 30.0
 TRIES: Final = 3
 """After so many zygotes that never got ready, processes are executed without one."""
 SILENT_SECONDS: Final = 10.0
-"""A zygote that owes an answer for so long is frozen, and is killed: its children come to us."""
+"""A zygote that does not answer for so long is frozen, and is killed; its children are reparented to us."""
 
 ORDER: Final = "DTJ_CHILD_ORDER"
 OWN_PREFIX: Final = "DTJ_"

@@ -27,7 +27,7 @@ _IMPORTS_DTJ: Final = re.compile(r"^\s*(?:import|from)\s+dtj(?:_trainer)?\b", re
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What to run, with its arguments."""
+    """A program with its arguments."""
 
     name: str
     """Path of a script, or name of a module."""
@@ -62,7 +62,7 @@ class Program:
             raise PreflightFailed(f"the program {self.name!r} cannot be read; check its permissions")
 
     def file(self) -> Path | None:
-        """Return the file whose text tells what the program needs, found without importing anything."""
+        """Return the source file of the program, found without importing anything."""
         if not self.is_module:
             path = Path(self.name)
             return path / "__main__.py" if path.is_dir() else path

@@ -62,7 +62,7 @@ class Progress:
     _built: bool = False
     """All is ready for the present process's first step."""
     _active_at: float = 0.0
-    """When the present process last showed that it goes on."""
+    """The time of the last progress of the current process."""
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
     def process_started(self, now: float) -> None:
@@ -110,7 +110,7 @@ class Progress:
             self.metrics = dict(reported.metrics)
 
     def status(self) -> dict[str, object]:
-        """Return what /status tells about the training."""
+        """Return the part of /status about the training."""
         stamp = None if self.updated_at is None else datetime.fromtimestamp(self.updated_at, UTC)
         return {
             "step": self.step,

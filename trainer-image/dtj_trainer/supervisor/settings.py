@@ -25,7 +25,7 @@ EPILOG: Final = "Each flag is an environment variable too (DTJ_STALL_SECONDS for
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `dtj-run` was told."""
+    """The settings of `dtj-run`."""
 
     restarts: int = 10
     """Restarts in place before giving up."""

@@ -1,8 +1,8 @@
 """The standby: a second process that has formed the next cluster with its peers' and waits at its first step.
 
 When a process of the job crashes, every supervisor starts its standby instead of a new process, and training goes on
-without the second that a new process needs. A standby is made only while all train and there is room for it, and it
-never stands in the way: whatever happens to it, the job goes on as without it
+without the second that a new process needs. A standby is made only while all processes train and memory
+suffices; without it, or when it fails, the job continues as usual
 (docs/decisions/041-standby-processes.md).
 """
 
@@ -40,7 +40,7 @@ COMMON_HEADROOM: Final = 2.0
 LEAST: Final = 0.5
 """Of the room that a standby was to leave, the part below which it has to go."""
 LOOK_SECONDS: Final = 1.0
-"""How often the room is looked at while there is a standby."""
+"""The interval of the memory check while there is a standby."""
 FIRST_VICTIM: Final = "1000"
 """oom_score_adj of a standby: where the kernel kills one process alone, it is this and not the training process."""
 
@@ -176,7 +176,7 @@ class Standby:
         sys.stderr.flush()
 
     def _room(self, training: TrainingProcess) -> float | None:
-        """Return free memory as a multiple of what the training process uses; None where that cannot be told."""
+        """Return free memory as a multiple of what the training process uses; None if unknown."""
         used, free = resident_bytes(training.pid), self._cgroup.free_bytes()
         return free / used if used and free is not None else None
 
@@ -196,7 +196,7 @@ def standby_possible(settings: Settings, mode: TaskMode, strategy: str, *, prelo
 
 
 def free_port() -> int:
-    """Return a port that nobody uses now."""
+    """Return a port that is free now."""
     with socket.socket(socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET) as sock:
         sock.bind(("", 0))
         return int(sock.getsockname()[1])

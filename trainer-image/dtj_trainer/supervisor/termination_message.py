@@ -15,7 +15,7 @@ DEFAULT_PATH: Final = Path("/dev/termination-log")
 
 @dataclass(frozen=True, slots=True)
 class TerminationMessage:
-    """How the container ends, and how far training came."""
+    """The exit of the container, and the progress of the training."""
 
     exit_class: str
     exit_code: int

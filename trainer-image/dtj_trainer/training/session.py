@@ -19,7 +19,7 @@ from dtj_trainer.training.scheduled_stops import LEAVE, SAVE, ScheduledStops
 
 
 class Session:
-    """Everything that a training loop of your own needs: strategy, role, checkpoints, reports."""
+    """A prepared process for a custom training loop: strategy, role, checkpoints, reports."""
 
     def __init__(self, context: TrainContext) -> None:
         self._context = context

@@ -102,8 +102,8 @@ def skip_batches(dataset: Any, batches: int) -> Any:
 def without_autotune(dataset: Any) -> Any:
     """Turn off TensorFlow's autotuning, unless the user has set it.
 
-    Each validation has an iterator of its own, and to delete one that is autotuned takes, now and then, as long again
-    as it lived: the autotuning thread misses that it is to end (TensorFlow 2.21).
+    Each validation has its own iterator, and deleting an autotuned one sometimes takes as long as it has existed,
+    because the autotuning thread misses that it should end (TensorFlow 2.21).
     """
     import tensorflow as tf
 

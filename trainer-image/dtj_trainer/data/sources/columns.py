@@ -38,7 +38,7 @@ class Columns:
                 )
 
     def row_bytes(self) -> int:
-        """The least memory of one example, in bytes."""
+        """Return the least memory of one example, in bytes."""
         kinds = (_numpy_type("", name, kind) for name, kind in self.types.items())
         return sum((TEXT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(shape) for dtype, shape in kinds)
 

@@ -13,7 +13,7 @@ from dtj_trainer.errors import PreflightFailed
 BLOCK = 4 << 20
 """Bytes of a block, about."""
 LONGEST = 64 << 20
-"""Bytes of a line; one that is longer has a quote in it that nobody closes."""
+"""Bytes of a line; a longer one has a quote that is never closed."""
 _QUOTED = re.compile(rb'(?<![^,\r\n])"[^"]*(?:""[^"]*)*(?:"|\Z)')
 """A value in quotes. A quote opens only at the beginning of a value: the one in `19" monitor` is a character."""
 

@@ -40,7 +40,7 @@ class Records:
         return {"record": found}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a reader elsewhere needs: `parse` stays here, TensorFlow carries it as part of its graph."""
+        """Leave `parse` out of the pickled state: TensorFlow carries it as part of the graph."""
         return {**self.__dict__, "_parse": None}
 
     def signature(self) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ CHECKPOINT_BUCKETS: Final = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60
 
 @dataclass(slots=True)
 class Histogram:
-    """Counts of observations at or below each bound; seconds."""
+    """A histogram of seconds, by upper bound."""
 
     bounds: tuple[float, ...]
     counts: list[int] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Metrics:
-    """Everything that is counted; survives the training process."""
+    """The counters of the trainer; they survive the training process."""
 
     step_seconds: Histogram = field(default_factory=lambda: Histogram(STEP_BUCKETS))
     checkpoint_seconds: Histogram = field(default_factory=lambda: Histogram(CHECKPOINT_BUCKETS))
@@ -99,7 +99,7 @@ def page(metrics: Metrics, status: SupervisorStatus) -> bytes:
 
 
 class _Collector:
-    """Gives prometheus-client the metrics of one moment; the loop may count on meanwhile."""
+    """A collector of the current metrics for prometheus-client; the loop may count meanwhile."""
 
     def __init__(self, metrics: Metrics, status: SupervisorStatus) -> None:
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""What the supervisor knows, as it tells the HTTP server at the end of each turn."""
+"""The status that the supervisor publishes to the HTTP server at the end of each turn."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dtj_trainer.supervisor.membership import Member
 
 @dataclass(frozen=True, slots=True)
 class SupervisorStatus:
-    """One published state; never changed, so that any thread may read it."""
+    """A published status; immutable, so that any thread may read it."""
 
     published_at: float
     """Monotonic seconds; the supervisor is healthy while this is young."""
     phase: str
     progress: Mapping[str, object]
-    """What /status tells about the training, by the keys there."""
+    """The part of /status about the training, by its keys."""
     restarts: int
     ready_until: float
     """Until when the pod is ready (monotonic seconds); -inf while it is not, inf where that does not end by itself."""
     probe_port: int | None
     """Where given, the pod is ready if something listens there."""
     member: Member
-    """What the peers are told."""
+    """The member that the peers receive."""
     known: Mapping[Task, Member]
     """What is known of the peers."""
     peers_ready: int

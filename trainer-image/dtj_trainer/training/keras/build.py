@@ -62,7 +62,7 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
 
 
 def _convert(model: Model, kind: str) -> None:
-    """Let the layers of a compiled model compute in `kind`, but for those that were given a dtype of their own."""
+    """Let the layers of a compiled model compute in `kind`, except those with their own dtype."""
     import keras
 
     for layer in compat.all_layers(model):

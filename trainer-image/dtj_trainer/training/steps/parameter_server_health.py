@@ -12,7 +12,7 @@ from dtj_trainer.errors import PeerLost
 
 STALL_FACTOR, STALL_SECONDS = 10.0, 30.0
 FIRST_CALL_SECONDS = 600.0
-"""The first steps compile; nobody knows yet how long a step takes."""
+"""The first steps compile, so the time of a step is not known yet."""
 UNUSED_SECONDS = 20.0
 PROBE_SECONDS = 5.0
 WINDOW = 101
@@ -40,7 +40,7 @@ class ServerHealth:
             self._durations.append(seconds / steps)
         now = time.monotonic()
         for worker in range(len(self._used_at)):
-            # With fewer closures than workers nobody can tell whether one was left out.
+            # With fewer closures than workers it is unknown whether one was left out.
             if worker in workers or steps < 2 * len(self._used_at):
                 self._used_at[worker] = now
         self._check_unused(now)
