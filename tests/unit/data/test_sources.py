@@ -151,8 +151,8 @@ def test_chunks_come_in_the_asked_order_over_blocks(tmp_path):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=7)
     source = data.parquet(tmp_path, columns=["id", "text"])
     asked = np.random.default_rng(0).permutation(100)
-    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
-    read = list(chunks(source, places, iter([(0, asked[:60]), (0, asked[60:]), (1, asked[:5])]), keep=False))
+    index = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    read = list(chunks(source, index, iter([(0, asked[:60]), (0, asked[60:]), (1, asked[:5])]), keep=False))
     assert np.concatenate([chunk["id"] for chunk in read]).tolist() == [*asked, *asked[:5]]
     assert read[0]["text"][0] == f"t{asked[0]}"
 
@@ -171,8 +171,8 @@ def test_a_worker_goes_on_where_the_end_of_a_pass_was_saved_and_another_had_one_
 def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
     source = data.parquet(tmp_path, columns=["id"])
-    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
-    read = list(chunks(source, places, iter([(0, np.arange(10, 95))]), keep=False))
+    index = BlockIndex([block.rows for block in source.blocks], 1, mixed=False, same_each_pass=False)
+    read = list(chunks(source, index, iter([(0, np.arange(10, 95))]), keep=False))
     assert [(chunk["id"][0], chunk["id"][-1]) for chunk in read] == [(10, 29), (30, 59), (60, 89), (90, 94)]
     assert all(chunk["id"].base is not None for chunk in read)
 
@@ -181,9 +181,9 @@ def test_examples_that_follow_one_another_are_not_gathered_over_blocks(tmp_path)
 def test_no_more_than_a_few_passes_over_a_small_table_are_looked_up_before_the_first_examples_come(tmp_path, keep):
     parquet.write_table(table(100), tmp_path / "a.parquet", row_group_size=30)
     source = data.parquet(tmp_path, columns=["id"])
-    places = BlockIndex([block.rows for block in source.blocks], 1, mixed=True, same_each_pass=keep)
+    index = BlockIndex([block.rows for block in source.blocks], 1, mixed=True, same_each_pass=keep)
     passes = itertools.count()
-    found = chunks(source, places, ((number, np.arange(100)[::-1]) for number in passes), keep=keep)
+    found = chunks(source, index, ((number, np.arange(100)[::-1]) for number in passes), keep=keep)
     assert len(next(found)["id"]) == 100
     assert next(passes) <= 4
 

@@ -65,7 +65,7 @@ class ServerWatch:
         self._misses, self._next = 0, now + PROBE_EVERY_SECONDS
 
     def is_silent(self, now: float) -> bool:
-        """Whether it has missed several probes in a row; starts the next probe when due."""
+        """Return whether it has missed several probes in a row; starts the next probe when due."""
         if now >= self._next and not self._probing:
             self._next = now + PROBE_EVERY_SECONDS
             self._probing = True

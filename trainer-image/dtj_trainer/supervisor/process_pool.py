@@ -63,7 +63,7 @@ class ProcessPool:
         self._retry_at = 0.0
         self._spawned = 0
         self._waiting: list[tuple[int, StartOrder, socket.socket]] = []
-        self._asked: set[int] = set()
+        self._requested: set[int] = set()
         """What the zygote was asked for and has not yet said to exist."""
         self._forked: set[int] = set()
         """The pids of its forks."""
@@ -112,7 +112,7 @@ class ProcessPool:
                 self.loaded = True
                 self._events.append(message)
             case Started(number, pid):
-                self._asked.discard(number)
+                self._requested.discard(number)
                 self._forked.add(pid)
                 self._events.append(message)
             case Exited(pid):
@@ -160,8 +160,8 @@ class ProcessPool:
             os.kill(self._zygote, signal.SIGKILL)
 
     def _check_zygote(self, now: float) -> None:
-        owes = bool(self._asked) or any(is_dead(pid) for pid in self._forked)
-        if self._zygote is None or not owes:
+        awaits_answer = bool(self._requested) or any(is_dead(pid) for pid in self._forked)
+        if self._zygote is None or not awaits_answer:
             self._owes_since = None
         elif self._owes_since is None:
             self._owes_since = now
@@ -191,8 +191,8 @@ class ProcessPool:
             self.control.close()
         self._failures = 1 if self.loaded else self._failures + 1
         self._zygote, self.control, self.loaded = None, None, False
-        self._events += [StartFailed(number) for number in sorted(self._asked)]
-        self._asked.clear()
+        self._events += [StartFailed(number) for number in sorted(self._requested)]
+        self._requested.clear()
         self._forked.clear()
         wait = min(FIRST_BACKOFF * 2 ** (self._failures - 1), LAST_BACKOFF)
         self._retry_at = time.monotonic() + wait
@@ -207,7 +207,7 @@ class ProcessPool:
         except OSError:
             self._waiting.append((number, order, end))
         else:
-            self._asked.add(number)
+            self._requested.add(number)
             end.close()
 
     def _execute(self, number: int, order: StartOrder, end: socket.socket) -> None:
@@ -233,7 +233,7 @@ class ProcessPool:
 
 
 def is_dead(pid: int) -> bool:
-    """Whether a child has ended, reaped or not: by itself, and not by what is about to be done to it."""
+    """Return whether a child has ended, reaped or not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -93,12 +93,12 @@ def variables_set_for_import(text: str) -> frozenset[str]:
 
 
 def uses_dtj(text: str) -> bool:
-    """Whether the program imports dtj by itself, under this name or that of the package inside."""
+    """Return whether the program imports dtj by itself, under this name or that of the package inside."""
     return bool(_IMPORTS_DTJ.search(text))
 
 
 def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:
-    """Whether TensorFlow may be imported ahead of the program. Not where there is a TPU: importing claims its chips."""
+    """Return whether TensorFlow may be imported ahead of the program; not with a TPU, whose chips it would claim."""
     if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME") or tpu_there(environment):
         return False
     return program is None or not variables_set_for_import(program.text())

@@ -164,7 +164,7 @@ class Progress:
         return self._active_at + limit if self.stepped else -math.inf
 
     def stalled(self, now: float, limit: float | None, start: float) -> bool:
-        """Whether the process has made steps and then made none for too long.
+        """Return whether the process has made steps and then made none for too long.
 
         The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
         buffers.
@@ -177,18 +177,18 @@ class Progress:
         return now - self._active_at > patience
 
     def is_writing(self, now: float, limit: float) -> bool:
-        """Whether the process writes its state or its results, for no more than `limit` seconds."""
+        """Return whether the process writes its state or its results, for no more than `limit` seconds."""
         since = self.saving_since
         if since is None and self.phase in WRITING_PHASES:
             since = self._active_at
         return since is not None and now - since <= limit
 
     def save_hangs(self, now: float, limit: float) -> bool:
-        """Whether a save has begun and is not complete after `limit` seconds."""
+        """Return whether a save has begun and is not complete after `limit` seconds."""
         return self.saving_since is not None and now - self.saving_since > limit
 
     def finish_hangs(self, now: float, limit: float) -> bool:
-        """Whether what comes after the last step and its save has not ended after `limit` seconds."""
+        """Return whether what comes after the last step and its save has not ended after `limit` seconds."""
         return self.phase == "finish" and now - self._active_at > limit
 
 

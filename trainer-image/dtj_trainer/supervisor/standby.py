@@ -39,7 +39,7 @@ COMMON_HEADROOM: Final = 2.0
 """The same where the kernel would kill all processes of the container, not the standby alone."""
 LEAST: Final = 0.5
 """Of the room that a standby was to leave, the part below which it has to go."""
-LOOK_SECONDS: Final = 1.0
+MEMORY_CHECK_SECONDS: Final = 1.0
 """The interval of the memory check while there is a standby."""
 FIRST_VICTIM: Final = "1000"
 """oom_score_adj of a standby: where the kernel kills one process alone, it is this and not the training process."""
@@ -77,7 +77,7 @@ class Standby:
             if self._met != others:
                 self.dismiss()
             elif now >= self._look_at:
-                self._look_at = now + LOOK_SECONDS
+                self._look_at = now + MEMORY_CHECK_SECONDS
                 self._make_room(training, now)
             return
         if self._due is None:
@@ -154,12 +154,12 @@ class Standby:
         self.process.kill()
 
     def _peers(self) -> frozenset[tuple[str, int]]:
-        """The peers' supervisors, by incarnation, and the ports of their standbys."""
+        """Return the peers' incarnations, and the ports of their standbys."""
         return frozenset((peer.incarnation, peer.standby_port) for peer in self._membership.known_peers.values())
 
     def _can_form(self) -> bool:
-        everybody = all(peer.standby_port for peer in self._membership.known_peers.values())
-        return self._pool.loaded and everybody and self._membership.all_running
+        all_prepared = all(peer.standby_port for peer in self._membership.known_peers.values())
+        return self._pool.loaded and all_prepared and self._membership.all_running
 
     def _make_room(self, training: TrainingProcess, now: float) -> None:
         """Kill the standby before memory runs out: training may need more by now, for a cache or a save's copies."""
@@ -186,7 +186,7 @@ class Standby:
 
 
 def standby_possible(settings: Settings, mode: TaskMode, strategy: str, *, preload: bool) -> bool:
-    """Whether this pod may have a standby at all.
+    """Return whether this pod may have a standby at all.
 
     Not beside an accelerator, whose memory two processes would share.
     """

@@ -68,7 +68,7 @@ class PeerClient:
                 self._changed.notify_all()
 
     def all_told(self) -> bool:
-        """Whether every peer has the newest member."""
+        """Return whether every peer has the newest member."""
         with self._changed:
             return all(self._told.get(task) == self._version for task in self._peers)
 
