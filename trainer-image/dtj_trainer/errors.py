@@ -1,6 +1,6 @@
 """The trainer's exceptions, one class for each way to end.
 
-The exit classes stand in contract.py; exit_status.py says which of them any other exception means.
+The exit classes are in contract.py; exit_status.py maps any other exception to one of them.
 """
 
 import math

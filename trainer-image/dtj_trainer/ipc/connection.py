@@ -25,7 +25,7 @@ RETRY_SECONDS: Final = 0.002
 
 
 class Connection:
-    """One end of a connection. All methods may be called from any thread."""
+    """An end of a connection. All methods may be called from any thread."""
 
     def __init__(self, sock: socket.socket | None) -> None:
         self._sock = sock

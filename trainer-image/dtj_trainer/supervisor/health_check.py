@@ -19,7 +19,7 @@ class HealthCheck:
     """A check of a running process; kills it if it makes no progress."""
 
     def __init__(self, settings: Settings, progress: Progress, port: int) -> None:
-        """`port`: of the TensorFlow server."""
+        """Set up the check; `port` is that of the TensorFlow server."""
         self._settings = settings
         self._progress = progress
         self._server = ServerWatch(port)

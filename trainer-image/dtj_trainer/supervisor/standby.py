@@ -51,7 +51,7 @@ class Standby:
     def __init__(
         self, pool: ProcessPool, membership: Membership, cluster: Callable[[], TfConfig], cgroup: Cgroup
     ) -> None:
-        """`cluster` tells where the job's tasks are to be reached now."""
+        """Set up without a standby; `cluster` returns the current addresses of the job's tasks."""
         self._pool = pool
         self._membership = membership
         self._cluster = cluster

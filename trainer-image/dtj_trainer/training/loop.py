@@ -78,7 +78,7 @@ class _Run:
         self.seconds_per_step = 0.0
         self.calls = 0
         self.metrics = dict(loop.checkpoints.metrics)
-        self.found: dict[str, Any] = dict(self.metrics)
+        self.epoch_logs: dict[str, Any] = dict(self.metrics)
         """The metrics as Keras returns them: some are arrays."""
         self.metric_sums = dict(loop.position.metric_sums)
         self.metric_examples = loop.position.metric_examples
@@ -232,8 +232,8 @@ class _Run:
 
     def _take_metrics(self) -> None:
         """Read and reset the metrics; every process calls it at the same step."""
-        self.found = {**self._means(), **self.loop.trainable.metrics()}
-        self.metrics = numbers(self.found)
+        self.epoch_logs = {**self._means(), **self.loop.trainable.metrics()}
+        self.metrics = numbers(self.epoch_logs)
         self.loop.trainable.reset_metrics()
         self.metric_sums, self.metric_examples, self.reported = {}, 0, time.monotonic()
 
@@ -249,14 +249,14 @@ class _Run:
             if validated is None:
                 self.position = replace(self.position, epoch_end_pending=True)
                 self._save_and_exit()
-            self.found.update(validated)
+            self.epoch_logs.update(validated)
             metrics.update(numbers(validated))
             loop.trainable.reset_metrics()
         self.log.epoch_ended(self.position.step, epoch, metrics, self._learning_rate())
         if loop.hooks.epoch_end is not None:
-            loop.hooks.epoch_end(epoch, self.found)
+            loop.hooks.epoch_end(epoch, self.epoch_logs)
             loop.trainable.reset_metrics()  # it may have evaluated something
-            metrics.update(numbers(self.found))  # it may have added some
+            metrics.update(numbers(self.epoch_logs))  # it may have added some
         stop = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.context.coordination.broadcast(stop)) if self.context.workers > 1 else bool(stop)
         self.position = replace(self.position, epoch_end_pending=False)

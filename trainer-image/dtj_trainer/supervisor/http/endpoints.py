@@ -36,7 +36,7 @@ class Endpoints:
         peer_called: Callable[[Task, str], None],
         others: Mapping[Task, tuple[str, int]],
     ) -> None:
-        """`put` gives the supervisor a request; `peer_called` is told of each peer that calls, and from where.
+        """Set up; `put` queues a request for the supervisor, `peer_called` gets each calling peer and its address.
 
         `others`: HTTP host and port of every other pod of the job.
         """
