@@ -38,5 +38,7 @@ def test_a_terminal_that_lacks_a_character_gets_another_in_its_place():
     ("given", "run"), [([], "tests/unit"), (["WHAT=tests/unit/x.py::test_y"], "tests/unit/x.py::test_y")]
 )
 def test_make_unit_runs_what_it_is_given(given: list[str], run: str):
-    shown = subprocess.run(["make", "-n", "unit", *given], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "-n", "unit", *given], cwd=ROOT, capture_output=True, check=True, text=True
+    ).stdout
     assert shown.rstrip().endswith(f"-m pytest -q {run}")
