@@ -254,7 +254,7 @@ class Manager:
             self.metrics.set_leader(True)
             return
         namespace = os.environ.get("POD_NAMESPACE") or self.rest_config.namespace
-        await may_hold_lease(client, namespace)
+        await may_hold_lease(client, namespace, self.settings.lease_name)
         self._elector = LeaderElector(
             client,
             namespace=namespace,

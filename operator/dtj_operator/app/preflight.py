@@ -113,17 +113,22 @@ async def may_watch_nodes(client: ApiClient, rest_config: RestConfig) -> bool:
     return allowed
 
 
-async def may_hold_lease(client: ApiClient, namespace: str) -> None:
-    """Raise PreflightError unless the leader election can work."""
-    verbs = ("get", "create", "update")
+async def may_hold_lease(client: ApiClient, namespace: str, name: str) -> None:
+    """Raise PreflightError unless the leader election can work with the Lease of that name.
+
+    RBAC cannot bind `create` to a name, and the chart binds the other verbs to it.
+    """
+    verbs = {"get": name, "create": "", "update": name}
     try:
-        answers = await asyncio.gather(*(_allowed(client, LEASES, "", verb, namespace) for verb in verbs))
+        answers = await asyncio.gather(
+            *(_allowed(client, LEASES, "", verb, namespace, named) for verb, named in verbs.items())
+        )
     except KubeError:
         return
     for verb, allowed in zip(verbs, answers, strict=True):
         if not allowed:
             msg = (
-                f"this identity may not {verb} leases in namespace {namespace}: grant it, "
+                f"this identity may not {verb} the lease {name} in namespace {namespace}: grant it, "
                 "or run a single operator with --no-leader-elect"
             )
             raise PreflightError(msg)
@@ -179,13 +184,20 @@ async def _check_rights(client: ApiClient, namespace: str | None, needed: Rights
 
 
 async def _allowed(
-    client: ApiClient, resource: GroupVersionResource, subresource: str, verb: str, namespace: str | None
+    client: ApiClient,
+    resource: GroupVersionResource,
+    subresource: str,
+    verb: str,
+    namespace: str | None,
+    name: str = "",
 ) -> bool:
     attributes: dict[str, Any] = {"group": resource.group, "resource": resource.plural, "verb": verb}
     if subresource:
         attributes["subresource"] = subresource
     if namespace:
         attributes["namespace"] = namespace
+    if name:
+        attributes["name"] = name
     body = {
         "apiVersion": ACCESS_REVIEWS.api_version,
         "kind": "SelfSubjectAccessReview",
