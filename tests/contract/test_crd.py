@@ -480,6 +480,10 @@ def test_the_status_that_the_operator_writes_is_kept_whole(api: ApiClient):
 
 @pytest.mark.contract
 def test_every_field_is_explained(control_plane: ControlPlane, real_api: ApiClient):
+    def discovered() -> bool:
+        return "distributedtrainingjobs" in control_plane.kubectl("api-resources", "--cached=false")
+
+    wait_until(discovered, 30, lambda: "kubectl did not discover the resource")  # some moments after it is Established
     real_api.get("/openapi/v3")
     explained = control_plane.kubectl("explain", "dtj.spec.failurePolicy.backoff")
     assert "Seconds before the first charged restart" in explained
