@@ -18,16 +18,8 @@ REPLACED = """
 """
 """What each is called instead stands in docs/glossary.md or is the word of Kubernetes, client-go, Keras or Orbax."""
 WORDS = {form for word in REPLACED.split() for form in (word, word.title())}
-PENDING: dict[str, set[str]] = {
-    "operator": {
-        "store",
-    },
-    "tests": {
-        "Recorder",
-    },
-    "trainer-image": set(),
-}
-"""By top folder, the names that are still to be replaced: whoever replaces the last one of a name deletes it here."""
+NAMES_OF_OTHERS = {("operator", "store")}
+"""By top folder: kopf asks a storage for a method `store`."""
 
 
 def sources() -> list[Path]:
@@ -49,6 +41,4 @@ def names(file: Path) -> Iterator[str]:
 
 def test_nothing_is_named_by_a_word_that_was_replaced():
     found = {(file.parts[0], name) for file in sources() for name in names(file) if name in WORDS}
-    pending = {(folder, name) for folder, each in PENDING.items() for name in each}
-    assert sorted(found - pending) == []
-    assert sorted(pending - found) == []
+    assert found == NAMES_OF_OTHERS

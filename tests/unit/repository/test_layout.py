@@ -17,16 +17,6 @@ PACKAGES = {
 MOST_LINES = 300
 MOST_MODULES = 15
 
-PENDING_CIRCLES: dict[str, int] = {}
-"""How many files of a package are still part of an import circle: correct the number when you remove one."""
-PENDING_NAMES: set[str] = set()
-"""File names that still occur twice in the operator."""
-PENDING_LONG: set[str] = set()
-"""Names of files that are still too long: delete what you have split."""
-PENDING_FOLDERS: set[str] = set()
-"""Folders that still have too many modules: delete what you have split. One that keeps them gives the reason, and the
-word "modules", in its `__init__.py`."""
-
 
 def modules(package: str) -> dict[str, Path]:
     """Return the files of a package by module name."""
@@ -81,24 +71,25 @@ def in_circles(graph: dict[str, set[str]]) -> set[str]:
 def test_no_file_imports_itself_through_others(package):
     files = modules(package)
     circles = in_circles({name: imports(file, set(files)) - {name} for name, file in files.items()})
-    assert len(circles) == PENDING_CIRCLES.get(package, 0), sorted(circles)
+    assert sorted(circles) == []
 
 
 def test_every_file_name_of_the_operator_occurs_once():
     count = Counter(file.name for file in modules("dtj_operator").values() if file.name != "__init__.py")
-    assert {name for name, times in count.items() if times > 1} == PENDING_NAMES
+    assert {name for name, times in count.items() if times > 1} == set()
 
 
 def test_no_file_of_the_product_is_long():
     files = [file for source in ("operator", "trainer-image") for file in (ROOT / source).rglob("*.py")]
-    assert {file.name for file in files if len(file.read_text().splitlines()) > MOST_LINES} == PENDING_LONG
+    assert {file.name for file in files if len(file.read_text().splitlines()) > MOST_LINES} == set()
 
 
 def test_a_folder_with_many_modules_says_why_it_has_them():
+    """One that keeps them gives the reason, and the word "modules", in its `__init__.py`."""
     full = set()
     for package, home in PACKAGES.items():
         for folder in {file.parent for file in modules(package).values()}:
             inside = [file for file in folder.glob("*.py") if file.name != "__init__.py"]
             if len(inside) > MOST_MODULES and "modules" not in (folder / "__init__.py").read_text():
                 full.add(folder.relative_to(home.parent).as_posix())
-    assert full == PENDING_FOLDERS
+    assert full == set()

@@ -17,7 +17,7 @@ HEARD = [name for name in dir(keras.callbacks.Callback) if name.startswith("on_"
 OLD = {"on_batch_begin", "on_batch_end"}  # called by their new names
 
 
-class Recorder(keras.callbacks.Callback):
+class HookRecorder(keras.callbacks.Callback):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
@@ -26,7 +26,7 @@ class Recorder(keras.callbacks.Callback):
 
 
 def recording(name: str) -> object:
-    def record(self: Recorder, *given: object, logs: dict[str, float] | None = None) -> None:
+    def record(self: HookRecorder, *given: object, logs: dict[str, float] | None = None) -> None:
         numbers = [value for value in given if isinstance(value, int)]
         logs = next((value for value in given if isinstance(value, dict)), logs)
         self.calls.append(" ".join([name, *map(str, numbers)]))
@@ -39,7 +39,7 @@ def recording(name: str) -> object:
 
 
 for method in set(HEARD) - OLD:
-    setattr(Recorder, method, recording(method))
+    setattr(HookRecorder, method, recording(method))
 
 
 def compiled() -> keras.Model:
@@ -49,7 +49,7 @@ def compiled() -> keras.Model:
     return made
 
 
-class Hasty(Recorder):
+class Hasty(HookRecorder):
     """Has enough of a validation after its second batch."""
 
     def on_test_batch_end(self, batch: int, logs: object = None) -> None:
@@ -72,7 +72,7 @@ def batches(count: int) -> tf.data.Dataset:
     return tf.data.Dataset.from_tensor_slices((x[:count], y[:count])).batch(16)
 
 
-ours, quiet, theirs = Recorder(), keras.callbacks.LambdaCallback(), Recorder()
+ours, quiet, theirs = HookRecorder(), keras.callbacks.LambdaCallback(), HookRecorder()
 hasty, hasty_theirs = Hasty(), Hasty()
 quiet.found = []
 quiet.on_test_end = lambda logs=None: quiet.found.append(logs)
