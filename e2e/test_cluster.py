@@ -241,14 +241,14 @@ def test_a_creator_killed_at_any_moment_leaves_nothing_that_down_does_not_find(s
 
 IN_ANOTHER_MOUNT_NAMESPACE = """
 from e2e.cluster import network
-from e2e.cluster.machine import Machine, namespaced
+from e2e.cluster.machine import Machine, start_namespaced
 from e2e.cluster.record import Record
 
 plan = Record("hidden", 1, 1)
 plan.write()
 network.build(plan.name, 0)
 control = Machine("control", plan.directory / "control")
-namespaced(control, network.control_namespace(plan.name))
+start_namespaced(control, network.control_namespace(plan.name))
 control.start("writer", "sh", "-c", f"n=0; while :; do n=$((n+1)); : > {control.directory}/$n; done")
 """
 
