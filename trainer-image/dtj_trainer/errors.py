@@ -93,3 +93,9 @@ def nonfinite_loss(loss: float, step: int) -> UserError:
         f"the loss is {'NaN' if math.isnan(loss) else 'infinite'} at step {step}; "
         "lower the learning rate, clip gradients (clip_norm=) or look at the data of that step"
     )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, to be put into a sentence; its class where it says nothing."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:200] if lines else type(error).__name__

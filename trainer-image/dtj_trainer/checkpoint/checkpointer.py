@@ -19,7 +19,7 @@ from pathlib import Path
 from dtj_trainer.checkpoint import done_file, value_copy
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
-from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError
+from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError, first_line
 from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.storage.folder import TemporaryFolder
 from dtj_trainer.storage.open import open_folder
@@ -111,7 +111,7 @@ class Checkpointer:
                 checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
             except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
                 raise PreflightFailed(
-                    f"the checkpoint {self.folder.name}/{name} is of another model ({_first_line(error)}); "
+                    f"the checkpoint {self.folder.name}/{name} is of another model ({first_line(error)}); "
                     "use the model that wrote it, or another checkpoint directory"
                 ) from error
         mark_restored(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
@@ -221,7 +221,7 @@ class Checkpointer:
 
     def _store_lost(self, error: OSError) -> PeerLost:
         """Return the error of a failure that may be temporary: a restart from the last save costs less than to end."""
-        return PeerLost(f"{self.folder.name} cannot be written ({_first_line(error)}); look at its volume or store")
+        return PeerLost(f"{self.folder.name} cannot be written ({first_line(error)}); look at its volume or store")
 
     def _write(self, prefix: Path, objects: Mapping[str, object]) -> None:
         import tensorflow as tf
@@ -264,8 +264,3 @@ def _on_servers() -> bool:
 def _disk_is_full(error: Exception) -> bool:
     full = isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}
     return full or exit_status_of(error).message.startswith("the disk is full")
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:200] if lines else type(error).__name__

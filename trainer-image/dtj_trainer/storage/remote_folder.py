@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dtj_trainer.errors import PeerLost, PreflightFailed
+from dtj_trainer.errors import PeerLost, PreflightFailed, first_line
 from dtj_trainer.storage.file_system import file_system
 from dtj_trainer.storage.folder import TEMPORARY_PREFIX
 
@@ -130,7 +130,7 @@ class RemoteFolder:
                     raise FileNotFoundError(str(error)) from error
                 if attempt == ATTEMPTS - 1:
                     raise PeerLost(
-                        f"the service that holds {self.name} fails ({_first_line(error)}); check that it runs, "
+                        f"the service that holds {self.name} fails ({first_line(error)}); check that it runs, "
                         "and its address"
                     ) from error
                 time.sleep(0.5 * 2**attempt)
@@ -176,11 +176,6 @@ def _connect(uri: str) -> tuple[Any, str]:
     try:
         return file_system(uri, {})
     except ImportError as error:
-        raise PreflightFailed(f"{uri} needs a driver ({_first_line(error)}); install it in the image") from error
+        raise PreflightFailed(f"{uri} needs a driver ({first_line(error)}); install it in the image") from error
     except ValueError as error:
-        raise PreflightFailed(f"{uri} is no place for checkpoints ({_first_line(error)}); check the URI") from error
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+        raise PreflightFailed(f"{uri} is no place for checkpoints ({first_line(error)}); check the URI") from error

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.errors import PreflightFailed, first_line
 from dtj_trainer.storage.file_system import file_system
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -95,7 +95,7 @@ def explain_read_errors(name: str) -> Iterator[None]:
         raise PreflightFailed(f"{name} needs the Python package {error.name}; install it in the image") from error
     except ImportError as error:
         raise PreflightFailed(
-            f"{name} cannot be read without a driver ({_first_line(error)}); install it in the image"
+            f"{name} cannot be read without a driver ({first_line(error)}); install it in the image"
         ) from error
     except Exception as error:
         if any(word in type(error).__name__ for word in ("ConnectionError", "Timeout")):  # requests, botocore, aiohttp
@@ -103,7 +103,7 @@ def explain_read_errors(name: str) -> Iterator[None]:
                 f"the service that holds {name} does not answer; check its address and that it runs"
             ) from error
         raise PreflightFailed(
-            f"the data file {name} cannot be read ({_first_line(error)}); check the file and the service that holds it"
+            f"the data file {name} cannot be read ({first_line(error)}); check the file and the service that holds it"
         ) from error
 
 
@@ -161,8 +161,3 @@ def _name(uri: str, path: str) -> str:
 
 def _is_data(name: str, suffix: str) -> bool:
     return name.endswith(suffix) and not name.startswith((".", "_"))
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
