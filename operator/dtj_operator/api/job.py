@@ -110,8 +110,28 @@ def spec_hash(spec: JobSpec) -> str:
 
     Defaults are left out, so that a new field in a later version changes no hash.
     """
-    fixed = spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
-    text = json.dumps(fixed, sort_keys=True, separators=(",", ":"))
+    return _digest(_fixed_fields(spec))
+
+
+def has_hash(spec: JobSpec, known: str) -> bool:
+    """Tell whether this is the hash of the spec, or of one that differs only in fields that may change.
+
+    A failurePolicy of which only such fields are set is in the hash, as an empty one; one that is not set is not.
+    """
+    fixed = _fixed_fields(spec)
+    if _digest(fixed) == known:
+        return True
+    if fixed.pop("failurePolicy", None):
+        return False
+    return known in {_digest(fixed), _digest(fixed | {"failurePolicy": {}})}
+
+
+def _fixed_fields(spec: JobSpec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", by_alias=True, exclude=CHANGEABLE, exclude_defaults=True)
+
+
+def _digest(fields: dict[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

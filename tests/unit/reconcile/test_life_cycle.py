@@ -460,6 +460,23 @@ def test_a_spec_that_drifts_while_the_job_runs_is_reported_and_not_acted_upon():
     assert not world.holds("Invalid")
 
 
+CHANGEABLE = {
+    "ttlSecondsAfterFinished": 60,
+    "activeDeadlineSeconds": 60,
+    "cleanPodPolicy": "All",
+    "failurePolicy": {"maxRestarts": 9},
+}
+
+
+@pytest.mark.parametrize("field", CHANGEABLE)
+def test_a_field_that_may_change_while_a_job_runs_is_no_drift_where_it_was_unset_or_becomes_unset(field: str):
+    world = job(worker=2).running().spec(**{field: CHANGEABLE[field]})
+    assert "Invalid" not in world.act().true()
+    set_from_the_start = job(worker=2).spec(**{field: CHANGEABLE[field]}).running()
+    del set_from_the_start.raw["spec"][field]
+    assert "Invalid" not in set_from_the_start.spec().act().true()
+
+
 def test_progress_is_written_at_most_every_thirty_seconds():
     from dataclasses import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import Role, StrategyType
-from dtj_operator.api.job import spec_hash
+from dtj_operator.api.job import has_hash, spec_hash
 from dtj_operator.api.wire_model import whole_second
 from dtj_operator.builders.strategy_choice import choose_strategy
 
@@ -20,7 +20,6 @@ class Lifecycle:
     """The times of a job, and the spec and strategy that it was started with."""
 
     __slots__ = (
-        "_current_hash",
         "_spec",
         "completion_time",
         "first_pod_time",
@@ -34,7 +33,6 @@ class Lifecycle:
     def __init__(self, job: Job) -> None:
         """Start from what status remembers."""
         status, self._spec = job.status, job.spec
-        self._current_hash = ""
         self.start_time, self.completion_time = status.start_time, status.completion_time
         self.first_pod_time = status.persisted_state.first_pod_time
         self.first_running_time = status.persisted_state.first_running_time
@@ -50,8 +48,7 @@ class Lifecycle:
     @property
     def spec_changed(self) -> bool:
         """Whether the spec, as far as it must not change, is another than the one that was accepted last."""
-        self._current_hash = self._current_hash or spec_hash(self._spec)
-        return self._current_hash != self.spec_hash
+        return not has_hash(self._spec, self.spec_hash)
 
     def only_serves(self, replica: Replica) -> bool:
         """Return whether the replica only serves others, and so never completes."""
@@ -61,8 +58,7 @@ class Lifecycle:
 
     def accept_spec(self) -> None:
         """Remember the spec as the one to run with."""
-        self._current_hash = self._current_hash or spec_hash(self._spec)
-        self.spec_hash = self._current_hash
+        self.spec_hash = spec_hash(self._spec)
 
     def choose_strategy(self) -> None:
         """Choose the strategy from the spec."""
