@@ -80,6 +80,19 @@ async def test_what_the_success_pod_says_stands_in_the_status_and_is_asked_twice
             assert len(asked) == 1
 
 
+async def test_a_recovery_in_place_that_the_success_pod_tells_of_is_counted_and_reported_by_an_event(
+    api_server, kubelet
+):
+    killed = {"time": "2026-01-01T00:00:00Z", "seconds": 0.25, "cause": "killed", "role": "worker", "index": 0}
+    async with running_operator(api_server, progress=True) as operator:
+        api_server.create(JOBS, job())
+        async with trainer(api_server, said(api_server, recoveries={"count": 2, "last": killed})):
+            await until(lambda: status(api_server).get("restarts", {}).get("inPlace") == 2)
+            assert status(api_server)["lastRecovery"]["cause"] == "Killed"
+            await until(lambda: "RecoveredInPlace" in [event["reason"] for event in api_server.list("events")])
+    assert b'dtj_in_place_recoveries_total{cause="Killed"} 2.0' in operator.manager.metrics.text()
+
+
 async def test_values_without_sense_are_left_out_and_the_others_taken(api_server, kubelet):
     async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())

@@ -30,6 +30,7 @@ COLUMNS = (
     ("Restarts", "integer", ".status.restarts.total", 0, "Incidents that led to a restart."),
     ("Step", "integer", ".status.progress.step", 0, "Completed training steps."),
     ("Age", "date", ".metadata.creationTimestamp", 0, "Time since the job was created."),
+    ("In-Place", "integer", ".status.restarts.inPlace", 1, "Recoveries in place, without a new pod."),
     ("Message", "string", ".status.message", 1, "What the job waits for, or what happened last."),
 )
 

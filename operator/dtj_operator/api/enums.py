@@ -181,6 +181,7 @@ class EventReason(StrEnum):
     POD_FAILED = "PodFailed"
     RESTARTING = "Restarting"
     RECOVERED = "Recovered"
+    RECOVERED_IN_PLACE = "RecoveredInPlace"
     SUSPENDED = "Suspended"
     RESUMED = "Resumed"
     SCALED = "Scaled"

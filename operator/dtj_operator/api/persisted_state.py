@@ -68,6 +68,13 @@ class EvaluatorRestart(WireModel):
     stays: bool = Field(False, description="Whether the pod is never replaced, as with restartPolicy Never.")
 
 
+class CountedRecoveries(WireModel):
+    """The recoveries in place that are counted of one success pod, which reports those since its start."""
+
+    uid: str = Field(description="UID of the pod.")
+    count: int = Field(description="Recoveries that it has reported.")
+
+
 class PersistedState(WireModel):
     """The state that the operator needs when it is restarted."""
 
@@ -82,6 +89,9 @@ class PersistedState(WireModel):
     )
     repeated_ends: dict[Role, tuple[RepeatedEnds, ...]] | None = Field(
         None, description="Pods that failed since the job was Running, by role."
+    )
+    counted_recoveries: CountedRecoveries | None = Field(
+        None, alias="recoveries", description="Recoveries in place that are counted in restarts.inPlace."
     )
     evaluators: tuple[EvaluatorRestart, ...] = Field(
         (), description="Failures of evaluators that the operator has handled."

@@ -50,6 +50,7 @@ class Restarts(WireModel):
     total: int = Field(0, description="All incidents that led to a restart.")
     charged: int = Field(0, description="Those of them that count towards failurePolicy.maxRestarts.")
     by_cause: dict[Cause, int] = Field(default_factory=dict, description="All of them, by cause.")
+    in_place: int = Field(0, description="Recoveries in place, which the trainers made without the operator.")
 
 
 class BackoffStatus(WireModel):
@@ -80,6 +81,16 @@ class LastIncident(WireModel):
     action: str = Field("", description="Action of the operator.")
     recovered_at: Instant | None = Field(None, description="When the job was Running again.")
     recovery_seconds: float | None = Field(None, description="From time to recoveredAt.")
+
+
+class LastRecovery(WireModel):
+    """The last recovery in place: a training process failed, and its pod and its peers went on without a new pod."""
+
+    time: Instant = Field(description="When all trained again.")
+    seconds: float = Field(description="From the failure until all trained again.")
+    cause: Cause = Field(description="Why the training process failed.")
+    role: str = Field("", description="Role of the pod whose training process failed.")
+    index: int = Field(0, description="Index of that pod.")
 
 
 class Progress(WireModel):
@@ -120,6 +131,7 @@ class JobStatus(WireModel):
     last_incident: LastIncident | None = Field(
         None, description="The last incident that led to a restart, or that failed the job."
     )
+    last_recovery: LastRecovery | None = Field(None, description="The last recovery in place.")
     completed: dict[Role, tuple[int, ...]] = Field(
         default_factory=dict, description="Indexes of the replicas that have completed and never run again, by role."
     )

@@ -37,7 +37,7 @@ from dtj_operator.controller.metrics import Metrics
 from dtj_operator.controller.object_control import ObjectControl
 from dtj_operator.controller.plan_executor import PlanExecutor
 from dtj_operator.controller.reconciler import Reconciler
-from dtj_operator.controller.trainer_poller import TrainerPoller, no_progress
+from dtj_operator.controller.trainer_poller import TrainerPoller, no_report
 from dtj_operator.controller.workqueue import WorkQueue
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import KubeError
@@ -195,7 +195,7 @@ class Manager:
             queue=self.queue,
             now=self._now,
             nodes=nodes.health if nodes else no_node_health,
-            progress=self._poller.latest if self._poller else no_progress,
+            report=self._poller.latest if self._poller else no_report,
         )
         return Controller(self.queue, reconciler, self.metrics)
 

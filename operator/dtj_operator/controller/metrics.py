@@ -15,7 +15,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from dtj_operator.api.enums import ConditionType, Phase
+from dtj_operator.api.enums import Cause, ConditionType, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -86,6 +86,9 @@ class Metrics:
         self._jobs_succeeded = Counter("dtj_jobs_succeeded_total", "Jobs that succeeded.", registry=registry)
         self._jobs_failed = Counter("dtj_jobs_failed_total", "Jobs that failed.", ["reason"], registry=registry)
         self._restarts = Counter("dtj_restarts_total", "Restarts by cause.", ["cause"], registry=registry)
+        self._in_place_recoveries = Counter(
+            "dtj_in_place_recoveries_total", "Recoveries in place by cause.", ["cause"], registry=registry
+        )
         self._pods_created = Counter("dtj_pods_created_total", "Pods created.", registry=registry)
         self._recovery = Histogram(
             "dtj_recovery_seconds",
@@ -152,6 +155,9 @@ class Metrics:
             more = count - counted.get(cause, 0)
             if more > 0:
                 self._restarts.labels(cause).inc(more)
+        recovered = (new.get("restarts") or {}).get("inPlace", 0) - (old.get("restarts") or {}).get("inPlace", 0)
+        if recovered > 0:
+            self._in_place_recoveries.labels((new.get("lastRecovery") or {}).get("cause", Cause.UNKNOWN)).inc(recovered)
         incident = new.get("lastIncident") or {}
         seconds = incident.get("recoverySeconds")
         previous = old.get("lastIncident") or {}

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dtj_operator.api.job import Job
-    from dtj_operator.api.status import Progress
     from dtj_operator.cache.job_cache import JobCache
     from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
     from dtj_operator.controller.plan_executor import PlanExecutor
+    from dtj_operator.controller.trainer_poller import TrainerReport
     from dtj_operator.controller.workqueue import WorkQueue
     from dtj_operator.reconcile.state.plan import Plan
     from dtj_operator.reconcile.state.snapshot import Node
@@ -43,13 +43,13 @@ class Reconciler:
         queue: WorkQueue,
         now: Callable[[], datetime],
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
-        progress: Callable[[NamespacedName, str], Progress | None],
+        report: Callable[[NamespacedName, str], TrainerReport],
     ) -> None:
         """`nodes(names, loss_seconds)` returns these nodes, and when one of them may become lost by time alone.
 
-        `progress(key, uid)` returns the latest response of that job's success pod.
+        `report(key, uid)` returns the latest response of that job's success pod.
         """
-        self._progress = progress
+        self._report = report
         self._cache = cache
         self._blocked_writes = blocked_writes
         self._executor = executor
@@ -104,13 +104,15 @@ class Reconciler:
         pods = tuple(self._cache.pods.values(key))
         names = frozenset(pod.node for pod in pods if pod.node)
         nodes, nodes_requeue_at = self._nodes(names, job.spec.failure_policy.node_loss_seconds)
+        report = self._report(key, job.uid)
         snapshot = Snapshot(
             job=job,
             pods=pods,
             service=self._cache.service(key),
             blocked_writes=self._blocked_writes.of(key, job.uid),
             nodes=nodes,
-            progress=self._progress(key, job.uid),
+            progress=report.progress,
+            recoveries=report.recoveries,
             created_attempts=self._executor.created_attempts(key, job.uid),
         )
         plan = decide(snapshot, now)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
 from dtj_operator.api.trainer_contract import PORT
 from dtj_operator.kube import serializer
-from dtj_operator.reconcile.state.trainer_messages import read_progress
+from dtj_operator.reconcile.state.trainer_messages import read_progress, read_recoveries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dtj_operator.api.status import Progress
     from dtj_operator.cache.job_cache import CachedJob, JobCache
     from dtj_operator.cache.namespaced_name import NamespacedName
-    from dtj_operator.reconcile.state.snapshot import Pod
+    from dtj_operator.reconcile.state.snapshot import Pod, ReportedRecoveries
 
 CHECK_SECONDS = 1.0
 FIRST_SECONDS = 2.0
@@ -39,9 +39,19 @@ MAX_CONCURRENT_POLLS = 16
 HTTP_OK = 200
 
 
-def no_progress(_key: NamespacedName, _uid: str) -> Progress | None:
-    """Return no progress; for an operator that does not poll."""
-    return None
+class TrainerReport(NamedTuple):
+    """What the success pod of a job has answered."""
+
+    progress: Progress | None = None
+    recoveries: ReportedRecoveries | None = None
+
+
+NO_REPORT = TrainerReport()
+
+
+def no_report(_key: NamespacedName, _uid: str) -> TrainerReport:
+    """Return no report; for an operator that does not poll."""
+    return NO_REPORT
 
 
 @dataclass(slots=True)
@@ -53,7 +63,7 @@ class _PollState:
     at: float
     """Loop time."""
     failures: int = 0
-    latest: Progress | None = None
+    latest: TrainerReport = NO_REPORT
 
 
 class TrainerPoller:
@@ -72,10 +82,10 @@ class TrainerPoller:
         self._on_progress = on_progress
         self._states: dict[NamespacedName, _PollState] = {}
 
-    def latest(self, key: NamespacedName, uid: str) -> Progress | None:
-        """Return the last progress of the job with this UID."""
+    def latest(self, key: NamespacedName, uid: str) -> TrainerReport:
+        """Return the last report of the job with this UID."""
         state = self._states.get(key)
-        return state.latest if state is not None and state.job_uid == uid else None
+        return state.latest if state is not None and state.job_uid == uid else NO_REPORT
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -128,7 +138,7 @@ class TrainerPoller:
         state.at = loop.time() + PERIOD_SECONDS * random.uniform(1.0, 1.0 + JITTER)
         status = await self._ask(session, cached, pod)
         progress = None if status is None or status.get("step") is None else read_progress(status, self._now())
-        if progress is None:
+        if status is None or progress is None:
             state.failures += 1
             # A trainer answers from its first second, long before its first step.
             longest = MAX_PERIOD_SECONDS if status is None else PERIOD_SECONDS
@@ -136,7 +146,7 @@ class TrainerPoller:
             state.at = loop.time() + min(longest, pause * random.uniform(0.8, 1.2))
             return
         state.failures = 0
-        state.latest = progress
+        state.latest = TrainerReport(progress, read_recoveries(status, pod.uid, self._now()))
         self._on_progress(key)
 
     async def _ask(self, session: aiohttp.ClientSession, cached: CachedJob, pod: Pod) -> dict[str, Any] | None:

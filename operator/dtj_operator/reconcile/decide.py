@@ -16,6 +16,7 @@ from dtj_operator.reconcile.policies.created import record_created
 from dtj_operator.reconcile.policies.deadlines import enforce_active_deadline, enforce_start_deadline
 from dtj_operator.reconcile.policies.evaluator import restart_evaluators
 from dtj_operator.reconcile.policies.failure_policy import apply_failure_policy, reset_backoff
+from dtj_operator.reconcile.policies.in_place_recovery import count_recoveries_in_place
 from dtj_operator.reconcile.policies.pod_tracking import track_pods
 from dtj_operator.reconcile.policies.replica_pods import reconcile_pods
 from dtj_operator.reconcile.policies.running import set_running
@@ -39,6 +40,7 @@ POLICIES: tuple[Policy, ...] = (
     record_created,
     track_pods,
     stop_if_finished,
+    count_recoveries_in_place,
     apply_success_policy,
     suspend,
     start,

@@ -45,7 +45,9 @@ def summarize_status(scope: ReconcileScope) -> StatusSummary:
         return StatusSummary(before.phase, message, before.workers, before.replica_statuses)
     counts = _replica_statuses(scope)
     working = [counts[role] for role in (Role.CHIEF, Role.WORKER) if role in counts]
-    workers = f"{sum(one.ready for one in working)}/{sum(one.desired for one in working)}"
+    desired = sum(one.desired for one in working)
+    succeeded = scope.conditions.is_true(ConditionType.SUCCEEDED)
+    workers = f"{desired if succeeded else sum(one.ready for one in working)}/{desired}"
     return StatusSummary(_phase(scope), _message(scope), workers, counts)
 
 

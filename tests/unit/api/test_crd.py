@@ -69,7 +69,7 @@ def test_columns_and_scale_paths_are_those_of_the_contract():
         "Step",
         "Age",
     ]
-    assert [c["name"] for c in columns if c["priority"]] == ["Message"]
+    assert [c["name"] for c in columns if c["priority"]] == ["In-Place", "Message"]
     assert version["subresources"]["scale"]["statusReplicasPath"] == ".status.replicaStatuses.worker.created"
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, Role, StrategyType, SuccessType
-from dtj_operator.api.status import Progress
 from dtj_operator.reconcile.failures.termination import find_termination
 from dtj_operator.reconcile.state.plan import Verdict
-from dtj_operator.reconcile.state.trainer_messages import final_values, parse_termination_message
+from dtj_operator.reconcile.state.trainer_messages import parse_termination_message, read_final_progress
 
 if TYPE_CHECKING:
+    from dtj_operator.api.status import Progress
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
 
@@ -60,12 +60,15 @@ def finish_job(scope: ReconcileScope, kind: ConditionType, reason: Reason, messa
 
 
 def _final_progress(scope: ReconcileScope) -> Progress | None:
-    """Return the last values from the termination message of the success pod."""
+    """Return the values of the success pod's termination message.
+
+    What only an earlier answer said stays where that was of the same step; beside a later one it would be wrong.
+    """
     replica = scope.replicas.success_replica
     pod = scope.pods.owned.get(replica) if replica else None
     end = find_termination(pod, scope.pods.main_container(replica)) if replica and pod else None
-    values = final_values(parse_termination_message(end.message)) if end else {}
-    if not end or not values:
-        return scope.progress
-    known = scope.progress or Progress()
-    return known.model_copy(update=values | {"updated_at": end.finished_at or scope.now})
+    known = scope.progress
+    final = read_final_progress(parse_termination_message(end.message), end.finished_at or scope.now) if end else None
+    if final is None or known is None or known.step != final.step:
+        return final or known
+    return known.model_copy(update={name: getattr(final, name) for name in final.model_fields_set})

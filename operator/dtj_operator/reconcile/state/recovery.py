@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dtj_operator.api.enums import Charge
-from dtj_operator.api.persisted_state import OpenIncident
+from dtj_operator.api.persisted_state import CountedRecoveries, OpenIncident
 from dtj_operator.reconcile.state.replicas import read_indexes, read_repeated_ends, write_indexes, write_repeated_ends
+from dtj_operator.reconcile.state.trainer_messages import COUNTS_BELOW
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dtj_operator.api.persisted_state import RepeatedEnds, RootCause
     from dtj_operator.api.status import JobStatus, LastIncident
     from dtj_operator.reconcile.state.replicas import Replica, ReplicaRecord
+    from dtj_operator.reconcile.state.snapshot import ReportedRecoveries
 
 
 RESTART_IN_PLACE = "RestartInPlace"
@@ -54,9 +56,11 @@ class Recovery:
     __slots__ = (
         "_now",
         "backoff",
+        "counted_recoveries",
         "failed",
         "incident",
         "last_incident",
+        "last_recovery",
         "repeated_ends",
         "restarts",
         "restarts_by_role",
@@ -70,7 +74,9 @@ class Recovery:
         """Replicas that failed within the incident. A set while the pass lasts, as thousands may fail at once."""
         self.repeated_ends = read_repeated_ends(status.persisted_state)
         """So many pods of a replica have failed since the job was Running."""
-        self.last_incident = status.last_incident
+        self.last_incident, self.last_recovery = status.last_incident, status.last_recovery
+        self.counted_recoveries = status.persisted_state.counted_recoveries
+        """The recoveries in place that are counted of the success pod."""
         self.restarts, self.backoff = status.restarts, status.backoff
         self.restarts_by_role = {role: counts.restarts for role, counts in status.replica_statuses.items()}
 
@@ -165,6 +171,18 @@ class Recovery:
         )
         self.failed = set()
         self.incident = OpenIncident(opened_at=self._now, root_cause=root, acted_attempt=attempt)
+
+    def record_in_place(self, reported: ReportedRecoveries) -> int:
+        """Count the recoveries in place of which the success pod tells for the first time. Returns how many."""
+        known = self.counted_recoveries
+        new = reported.count - (known.count if known and known.uid == reported.pod_uid else 0)
+        if new <= 0:
+            return 0
+        self.counted_recoveries = CountedRecoveries(uid=reported.pod_uid, count=reported.count)
+        total = min(self.restarts.in_place + new, COUNTS_BELOW - 1)
+        self.restarts = self.restarts.model_copy(update={"in_place": total})
+        self.last_recovery = reported.last
+        return new
 
     def count_replaced(self, role: Role, number: int = 1) -> None:
         """Count pods of a role that were replaced, or restarted by the kubelet, because of a failure."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dtj_operator.api.job import Job
-    from dtj_operator.api.status import Progress
+    from dtj_operator.api.status import LastRecovery, Progress
     from dtj_operator.reconcile.state.blocked_writes import BlockedWrite
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
@@ -97,6 +97,16 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportedRecoveries:
+    """The recoveries in place that a success pod reports."""
+
+    pod_uid: str
+    count: int
+    """Since the pod started."""
+    last: LastRecovery
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """A node, and whether the node monitor has given it up."""
 
@@ -115,5 +125,7 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
+    recoveries: ReportedRecoveries | None = None
+    """The recoveries in place that this answer tells of."""
     created_attempts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Attempts, by name, of the pods that this process has created, until status says that they were observed."""

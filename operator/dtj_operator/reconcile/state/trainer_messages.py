@@ -1,4 +1,4 @@
-"""Parsers of what a pod reports: its answer to /status, and its termination message.
+"""Parsers of what a pod reports: its progress and its recoveries, in /status and in its termination message.
 
 The pod belongs to the user: whatever it says, nothing may break.
 """
@@ -9,7 +9,11 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.status import Progress
+from dtj_operator.api.enums import Cause, Role
+from dtj_operator.api.status import LastRecovery, Progress
+from dtj_operator.api.trainer_contract import ExitClass
+from dtj_operator.api.wire_model import parse_time
+from dtj_operator.reconcile.state.snapshot import ReportedRecoveries
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,6 +23,18 @@ METRICS_KEPT = 32
 """So many metrics of a pod are kept."""
 COUNTS_BELOW = 2**53
 """The API keeps numbers exactly up to here."""
+CAUSES = {
+    **{str(cause): cause for cause in Cause},
+    ExitClass.USER_ERROR: Cause.USER_ERROR,
+    ExitClass.PREFLIGHT_FAILED: Cause.PREFLIGHT_FAILED,
+    ExitClass.PEER_LOST: Cause.PEER_LOST,
+    ExitClass.FENCED: Cause.PEER_LOST,
+    ExitClass.STALLED: Cause.STALLED,
+    ExitClass.KILLED: Cause.KILLED,
+    ExitClass.OUT_OF_MEMORY: Cause.OUT_OF_MEMORY,
+    ExitClass.PREEMPTED: Cause.PREEMPTED,
+}
+"""The cause of a recovery in place, by the word of the trainer."""
 
 
 def parse_termination_message(message: str) -> dict[str, Any]:
@@ -62,13 +78,28 @@ def read_progress(answer: dict[str, Any], now: datetime) -> Progress | None:
     return Progress.model_validate(values | {"updatedAt": now}) if values else None
 
 
-def final_values(told: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of Progress that a termination message has."""
-    return _given(
-        step=parse_count(told.get("step")),
-        last_checkpoint_step=parse_count(told.get("checkpointStep")),
-        metrics=_metrics(told.get("metrics")),
+def read_final_progress(told: dict[str, Any], ended_at: datetime) -> Progress | None:
+    """Return what a termination message says, as status keeps it; None when it says nothing of use."""
+    return read_progress({**told, "lastCheckpointStep": told.get("checkpointStep")}, ended_at)
+
+
+def read_recoveries(answer: dict[str, Any], pod_uid: str, now: datetime) -> ReportedRecoveries | None:
+    """Return the recoveries in place that an answer or a termination message tells of; None when there were none."""
+    told = answer.get("recoveries")
+    count = parse_count(told.get("count")) if isinstance(told, dict) else None
+    last = told.get("last") if isinstance(told, dict) else None
+    if not count or not isinstance(last, dict):
+        return None
+    role, at = last.get("role"), last.get("time")
+    seconds = parse_number(last.get("seconds")) or 0.0
+    recovery = LastRecovery(
+        time=min((parse_time(at) if isinstance(at, str) else None) or now, now),
+        seconds=max(0.0, round(seconds, 3)),
+        cause=CAUSES.get(str(last.get("cause")), Cause.UNKNOWN),
+        role=role if isinstance(role, str) and role in set(Role) else "",
+        index=parse_count(last.get("index")) or 0,
     )
+    return ReportedRecoveries(pod_uid, count, recovery)
 
 
 def _given(**values: Any) -> dict[str, Any]:
