@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dtj_trainer.checkpoint import job_file
+from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.content import CheckpointContent, TrackableContent, TrainingPosition
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.checkpoint.restore import restore_newest
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
@@ -48,20 +50,20 @@ class CheckpointManager:
 
         Raises:
             Fenced: a newer attempt writes here.
-            PreflightFailed: the checkpoint is of another model or another kind of job.
+            PreflightFailed: the checkpoint is of another model or another kind of job; no checkpoint is whole.
         """
         if not self.directory:
             return None
         if self._owner is not None:
             self._checkpointer.claim()
         before = job_file.read(self._checkpointer.folder)
-        name = self._context.coordination.broadcast(self._checkpointer.latest())
-        if not name:
+
+        def check() -> None:
+            if before is not None:
+                job_file.check(before, self._job, self.directory)
+
+        if not restore_newest(self._checkpointer, self._context.coordination, self._all_objects(), check):
             return None
-        if before is not None:
-            job_file.check(before, self._job, self.directory)
-        self._checkpointer.wait_until_visible(name)
-        self._checkpointer.restore(name, self._all_objects())
         self._last_save = time.monotonic()
         self._begun_step = self._checkpointer.saved_step
         position = self._trackable.content.position
@@ -72,11 +74,12 @@ class CheckpointManager:
         """Restore the checkpoint of `step`; returns False if its writer has removed it meanwhile.
 
         Raises:
+            BrokenCheckpoint: it cannot be read as a whole.
             PreflightFailed: it is of another model.
         """
         try:
             self._checkpointer.restore(f"ckpt-{step}", self._all_objects())
-        except PreflightFailed:
+        except (BrokenCheckpoint, PreflightFailed):
             if step in self.all_steps():
                 raise
             return False

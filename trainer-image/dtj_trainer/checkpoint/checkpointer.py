@@ -6,17 +6,17 @@ training's thread; another thread writes and commits the files.
 """
 
 import errno
-import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for_futures
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-from dtj_trainer.checkpoint import done_file, value_copy
+from dtj_trainer.checkpoint import done_file, index_file, value_copy
+from dtj_trainer.checkpoint.broken import BrokenCheckpoint, defect
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.errors import PeerLost, PreflightFailed, TrainerError, UserError, first_line
@@ -25,15 +25,10 @@ from dtj_trainer.storage.folder import TemporaryFolder
 from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy.initial_values import mark_restored
 
-INDEX = "checkpoint"
-"""The file that lists the visible checkpoints, as tf.train.CheckpointManager writes it."""
 VISIBLE_SECONDS = 20.0
 """How long a process waits until it sees the checkpoint that the chief sees."""
 TRANSIENT_ERRORS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH}
 """What a network volume reports while its server is away; a later attempt may succeed."""
-_NAME = re.compile(r"^ckpt-(\d+)$")
-_LISTED = re.compile(r'^(?:all_)?model_checkpoint_paths?: "([^"]+)"$', re.MULTILINE)
-
 SmallFiles = Mapping[str, str]
 """The texts of small files beside a checkpoint, by name; they are committed just before it."""
 
@@ -71,16 +66,11 @@ class Checkpointer:
                 "mount a writable volume there, or set another directory"
             ) from error
 
-    def latest(self) -> str:
-        """Return the name of the newest complete checkpoint; empty if there is none."""
-        files = self.folder.names()
-        return next((name for name in self._listed() if _is_complete(name, files)), "")
-
     def all_steps(self) -> list[int]:
         """Return the steps of all complete checkpoints, the oldest first."""
-        files = self.folder.names()
-        found = [(int(match[1]), name) for name in self._listed() if (match := _NAME.match(name))]
-        return sorted(step for step, name in found if _is_complete(name, files))
+        files, listed = self.folder.names(), index_file.read(self.folder) or []
+        found = [(step, name) for name in listed if (step := index_file.step_of(name)) is not None]
+        return sorted(step for step, name in found if index_file.is_complete(name, files))
 
     def wait_until_visible(self, name: str) -> None:
         """Wait until this process sees the checkpoint that the chief sees: network file systems cache listings.
@@ -89,7 +79,7 @@ class Checkpointer:
             PreflightFailed: it does not appear; the process has another volume.
         """
         deadline = time.monotonic() + VISIBLE_SECONDS
-        while not _is_complete(name, self.folder.names()):
+        while not index_file.is_complete(name, self.folder.names()):
             if time.monotonic() > deadline:
                 raise PreflightFailed(
                     f"the chief resumes from {self.folder.name}/{name} and this process cannot see it; "
@@ -101,7 +91,8 @@ class Checkpointer:
         """Assign the values of a checkpoint to all of `objects`.
 
         Raises:
-            PreflightFailed: the checkpoint belongs to another model.
+            BrokenCheckpoint: it cannot be read as a whole; some values may have been assigned.
+            PreflightFailed: it belongs to another model.
         """
         import tensorflow as tf
 
@@ -109,14 +100,18 @@ class Checkpointer:
         with self.folder.download(name) as prefix:
             try:
                 checkpoint.read(prefix, self._options()).assert_existing_objects_matched()
-            except (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
+            except (AssertionError, ValueError, IndexError, tf.errors.OpError) as error:
+                if why := defect(prefix, TRANSIENT_ERRORS):
+                    raise BrokenCheckpoint(why) from error
+                mismatch = (AssertionError, ValueError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError)
+                if not isinstance(error, mismatch):
+                    raise
                 raise PreflightFailed(
                     f"the checkpoint {self.folder.name}/{name} is of another model ({first_line(error)}); "
                     "use the model that wrote it, or another checkpoint directory"
                 ) from error
         mark_restored(tf.distribute.get_strategy(), tf.train.TrackableView(checkpoint).descendants())
-        found = _NAME.match(name)
-        self.saved_step = int(found[1]) if found else None
+        self.saved_step = index_file.step_of(name)
 
     def save(
         self, step: int, objects: Mapping[str, object], small_files: SmallFiles, on_saved: Callable[[], None]
@@ -189,15 +184,16 @@ class Checkpointer:
             (path.name for path in temporary.path.glob(f"{name}.*")), key=lambda part: part.endswith(".index")
         )
         files = self.folder.names()
-        kept = [name, *(other for other in self._listed() if other != name)][: self.keep]
-        lines = [f'model_checkpoint_path: "{name}"', *(f'all_model_checkpoint_paths: "{k}"' for k in reversed(kept))]
-        for file, text in {**small_files, INDEX: "\n".join(lines) + "\n"}.items():
+        listed = index_file.read(self.folder) or []
+        kept = [name, *(other for other in listed if other != name)][: self.keep]
+        for file, text in {**small_files, index_file.NAME: index_file.text(kept)}.items():
             (temporary.path / file).write_text(text, encoding="utf-8")
-        temporary.upload([*parts, *small_files, INDEX])
+        temporary.upload([*parts, *small_files, index_file.NAME])
         self.owner.check()
         temporary.commit([*parts, *small_files])
-        temporary.commit([INDEX])
-        temporary.delete([file for file in files if _NAME.match(stem := file.split(".", 1)[0]) and stem not in kept])
+        temporary.commit([index_file.NAME])
+        stems = {file: file.split(".", 1)[0] for file in files}
+        temporary.delete([f for f, stem in stems.items() if index_file.step_of(stem) is not None and stem not in kept])
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
@@ -240,18 +236,6 @@ class Checkpointer:
         if self.folder.shared or not _on_servers():
             return None
         return tf.train.CheckpointOptions(experimental_io_device=tf.config.list_logical_devices("CPU")[0].name)
-
-    def _listed(self) -> list[str]:
-        """Return the names that the file `checkpoint` lists, the newest first."""
-        listed = _LISTED.findall(self.folder.read(INDEX) or "")
-        if not listed:
-            return []
-        newest, *others = (Path(path).name for path in listed)
-        return [newest, *(name for name in reversed(others) if name != newest)]
-
-
-def _is_complete(name: str, files: Sequence[str]) -> bool:
-    return f"{name}.index" in files and any(each.startswith(f"{name}.data-") for each in files)
 
 
 def _on_servers() -> bool:

@@ -11,6 +11,7 @@ from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.checkpoint.restore import restore_newest
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import UserError
@@ -48,19 +49,19 @@ class SessionCheckpoints:
         """Restore the newest checkpoint into trackables, on every process; returns its step, or None without one.
 
         Raises:
-            PreflightFailed: the checkpoint is of another model or another kind of job.
+            PreflightFailed: the checkpoint is of another model or another kind of job; no checkpoint is whole.
         """
         self._objects = objects
         if not self._enabled:
             return None
         before = job_file.read(self._checkpointer.folder)
-        name = self._context.coordination.broadcast(self._checkpointer.latest())
-        if not name:
+
+        def check() -> None:
+            if before is not None:
+                job_file.check(before, self._job, self._checkpointer.folder.name)
+
+        if not restore_newest(self._checkpointer, self._context.coordination, objects, check):
             return None
-        if before is not None:
-            job_file.check(before, self._job, self._checkpointer.folder.name)
-        self._checkpointer.wait_until_visible(name)
-        self._checkpointer.restore(name, objects)
         self._begun_step = self._checkpointer.saved_step
         if self._begun_step is not None:
             self.restored_step = self._begun_step

@@ -55,6 +55,9 @@ class Folder(Protocol):
             PeerLost: the volume or the service fails.
         """
 
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file, which may be gone, to a name that may exist. One that the store cannot move is deleted."""
+
     def temporary(self, label: str) -> AbstractContextManager[TemporaryFolder]: ...
 
     def delete_temporary(self) -> None:
@@ -68,12 +71,17 @@ def json_text(value: Mapping[str, Any]) -> str:
     return json.dumps(value, indent=1, sort_keys=True) + "\n"
 
 
-def write_json(place: Folder, name: str, value: Mapping[str, Any]) -> None:
-    """Replace a file by a JSON object."""
+def write_text(place: Folder, name: str, text: str) -> None:
+    """Replace a file by a text."""
     with place.temporary(name) as temporary:
-        (temporary.path / name).write_text(json_text(value), encoding="utf-8")
+        (temporary.path / name).write_text(text, encoding="utf-8")
         temporary.upload([name])
         temporary.commit([name])
+
+
+def write_json(place: Folder, name: str, value: Mapping[str, Any]) -> None:
+    """Replace a file by a JSON object."""
+    write_text(place, name, json_text(value))
 
 
 def read_json(place: Folder, name: str) -> dict[str, Any] | None:

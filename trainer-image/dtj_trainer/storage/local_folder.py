@@ -47,6 +47,10 @@ class LocalFolder:
                 time.sleep(READ_SECONDS)
         raise AssertionError
 
+    def rename(self, old: str, new: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            (self._path / old).replace(self._path / new)
+
     @contextlib.contextmanager
     def temporary(self, label: str) -> Iterator["_TemporaryFolder"]:
         path = self._path / f"{TEMPORARY_PREFIX}{os.getpid()}-{label}"

@@ -99,6 +99,13 @@ class RemoteFolder:
         else:
             self._request(lambda: self._system.mv(source, target))
 
+    def rename(self, old: str, new: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self.moves(self._request(lambda: self._system.size(self._path_of(old))) or 0):
+                self.move(old, new)
+            else:
+                self.remove(old)
+
     def moves(self, size: int) -> bool:
         """Return whether the store can move a file of so many bytes."""
         return size <= COPIED_BYTES or "s3" not in self._system.protocol

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from dtj_trainer.checkpoint import done_file
+from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
@@ -66,11 +67,16 @@ class EvaluatorLoop:
                 raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
 
     def _evaluate_step(self, step: int) -> None:
-        """Evaluate one checkpoint; skip it if it is deleted, or the evaluator is preempted, meanwhile."""
+        """Evaluate one checkpoint; skip it if it is broken, or deleted, or the evaluator is preempted, meanwhile."""
         reporter = self._context.reporter
         reporter.phase("validate")
         started = time.monotonic()
-        if not self._checkpoints.restore_step(step):
+        try:
+            if not self._checkpoints.restore_step(step):
+                return
+        except BrokenCheckpoint as error:
+            print(f"dtj: the checkpoint of step {step} is broken ({error}); it is not evaluated", flush=True)  # noqa: T201 - the console line
+            self._seen[step] = {}
             return
         found = self._evaluate()
         if found is None:

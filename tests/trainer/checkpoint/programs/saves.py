@@ -69,7 +69,7 @@ else:
             died = True
         operations.left = sys.maxsize
         reader = Checkpointer(str(directory), 2, None)
-        name = reader.latest()
+        name = f"ckpt-{reader.all_steps()[-1]}"
         value.assign(-1)
         reader.restore(name, objects)
         assert name == f"ckpt-{value.numpy()}", (name, value.numpy())
