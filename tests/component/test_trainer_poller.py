@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from dtj_operator.api.trainer_contract import job_hash
 from dtj_operator.controller import trainer_poller
 from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import ApiServer
@@ -56,7 +57,7 @@ def said(server: ApiServer, **more: Any) -> dict[str, Any]:
     assert found is not None
     uid = found["metadata"]["uid"]
     return {
-        "uid": uid,
+        "job": job_hash(uid),
         "role": "worker",
         "index": 0,
         "step": 120,
@@ -93,6 +94,16 @@ async def test_a_recovery_in_place_that_the_success_pod_tells_of_is_counted_and_
     assert b'dtj_in_place_recoveries_total{cause="Killed"} 2.0' in operator.manager.metrics.text()
 
 
+async def test_a_trainer_of_an_earlier_version_shows_the_uid_itself(api_server, kubelet):
+    async with running_operator(api_server, progress=True):
+        api_server.create(JOBS, job())
+        earlier = said(api_server)
+        del earlier["job"]
+        found = api_server.get(JOBS, "default", "train")
+        async with trainer(api_server, {**earlier, "uid": found["metadata"]["uid"]}):
+            await until(lambda: bool(status(api_server).get("progress")))
+
+
 async def test_values_without_sense_are_left_out_and_the_others_taken(api_server, kubelet):
     async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())
@@ -109,7 +120,7 @@ async def test_values_without_sense_are_left_out_and_the_others_taken(api_server
     [
         lambda: web.Response(text="x" * 70_000),
         lambda: web.Response(text="not json"),
-        lambda: web.json_response({"uid": "of another job", "step": 1}),
+        lambda: web.json_response({"job": "of another job", "step": 1}),
         lambda: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}),
         lambda: web.Response(status=500),
     ],

@@ -6,14 +6,16 @@ Standard library only: the supervisor imports this.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 PORT: Final = 9401
 """HTTP port of a trainer pod."""
 
-UID_HEADER: Final = "X-DTJ-Job"
-"""Header of POST /checkpoint that carries the job's UID."""
+SIGNATURE_HEADER: Final = "X-DTJ-Signature"
+"""Header of every POST, and of what supervisors say to each other."""
 
 TERMINATION_BYTES: Final = 4000
 """Upper bound of the termination message; the kubelet cuts at 4096."""
@@ -42,7 +44,7 @@ PROGRESS_KEYS: Final = (
 )
 """Keys of `status.progress`, and of /status."""
 
-STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "uid", "phase", "restarts")
+STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "job", "phase", "restarts")
 """Keys of GET /status."""
 
 
@@ -105,3 +107,16 @@ class ExitStatus(NamedTuple):
     exit_code: int
     message: str = ""
     """One line without a newline; empty when all went well."""
+
+
+def job_hash(uid: str) -> str:
+    """Return what stands for a job in public: 16 hex digits of the SHA-256 of its UID; empty without one.
+
+    The UID itself is the secret of the job's pods.
+    """
+    return hashlib.sha256(uid.encode()).hexdigest()[:16] if uid else ""
+
+
+def job_of(record: Mapping[str, object]) -> str:
+    """Return the job that wrote a file of the checkpoint directory: `job`; earlier versions wrote its UID, as `uid`."""
+    return str(record["job"]) if "job" in record else job_hash(str(record.get("uid", "")))

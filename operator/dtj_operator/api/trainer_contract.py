@@ -5,14 +5,15 @@ The trainer has a copy (`dtj_trainer.contract`), and a test compares both. Neith
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Final
 
 PORT: Final = 9401
 """HTTP port of a trainer pod."""
 
-UID_HEADER: Final = "X-DTJ-Job"
-"""Header of POST /checkpoint that carries the job's UID."""
+SIGNATURE_HEADER: Final = "X-DTJ-Signature"
+"""Header of every POST, and of what supervisors say to each other."""
 
 TERMINATION_BYTES: Final = 4000
 """Upper bound of the termination message; the kubelet cuts at 4096."""
@@ -41,7 +42,7 @@ PROGRESS_KEYS: Final = (
 )
 """Keys of `status.progress`, and of /status."""
 
-STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "uid", "phase", "restarts")
+STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "job", "phase", "restarts")
 """Keys of GET /status."""
 
 
@@ -82,3 +83,11 @@ EXIT_RETRY: Final = 75
 EXIT_KILLED: Final = 137
 EXIT_TERMINATED: Final = 143
 """Preempted, nothing saved."""
+
+
+def job_hash(uid: str) -> str:
+    """Return what stands for a job in public: 16 hex digits of the SHA-256 of its UID; empty without one.
+
+    The UID itself is the secret of the job's pods.
+    """
+    return hashlib.sha256(uid.encode()).hexdigest()[:16] if uid else ""

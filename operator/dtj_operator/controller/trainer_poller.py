@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import aiohttp
 
-from dtj_operator.api.trainer_contract import PORT
+from dtj_operator.api.trainer_contract import PORT, job_hash
 from dtj_operator.kube import serializer
 from dtj_operator.reconcile.state.trainer_messages import read_progress, read_recoveries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
     from dtj_operator.api.status import Progress
@@ -167,4 +167,9 @@ class TrainerPoller:
             status = serializer.loads(text)
         except ValueError:
             return None
-        return status if status.get("uid") == cached.uid else None
+        return status if _is_of(status, cached.uid) else None
+
+
+def _is_of(status: Mapping[str, Any], uid: str) -> bool:
+    """Return whether a trainer of this job gave the status; trainers of an earlier version show the UID itself."""
+    return status.get("job") == job_hash(uid) or status.get("uid") == uid

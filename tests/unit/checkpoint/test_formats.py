@@ -1,4 +1,7 @@
-"""The files in written_before/ were written by an earlier version: they are read, and written again, as they are."""
+"""The files in written_before/ were written by an earlier version: they are read, and written again, as they are.
+
+Those in written_before/uid/ are of a version that wrote the job's UID instead of its hash: they are read only.
+"""
 
 import json
 import random
@@ -12,6 +15,7 @@ from dtj_trainer.checkpoint.content import CheckpointContent, TrainingPosition
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.contract import job_hash
 from dtj_trainer.data.position import DataPosition, ReadSpan
 from dtj_trainer.storage.open import open_folder
 
@@ -35,7 +39,7 @@ JOB = JobFile(
     accumulate=2,
     global_batch=32,
     global_batch_given=None,
-    uid="u",
+    job=job_hash("u"),
     attempt=3,
     versions={"tensorflow": "2.21.0", "keras": "3.15.1", "python": "3.11.2"},
 )
@@ -56,14 +60,17 @@ def test_the_state_in_a_checkpoint_keeps_its_format():
 
 def test_job_json_keeps_its_format():
     assert job_file.read(open_folder(str(WRITTEN))) == JOB
+    assert job_file.read(open_folder(str(WRITTEN / "uid"))) == JOB
     assert job_file.text(JOB) == (WRITTEN / "job.json").read_text()
 
 
 def test_owner_json_and_done_json_keep_their_format(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1700000000.5)
-    owner = OwnerFile(open_folder(str(tmp_path)), "u", 3)
+    owner = OwnerFile(open_folder(str(tmp_path)), job_hash("u"), 3)
     owner.claim()
     done_file.write(owner, DoneFile(12, {"loss": 0.25}))
-    assert done_file.read(str(WRITTEN), "u") == DoneFile(12, {"loss": 0.25})
+    for written in (WRITTEN, WRITTEN / "uid"):
+        assert done_file.read(str(written), job_hash("u")) == DoneFile(12, {"loss": 0.25})
+        OwnerFile(open_folder(str(written)), job_hash("u"), 3).check()
     for name in ("owner.json", "done.json"):
         assert (tmp_path / name).read_text() == (WRITTEN / name).read_text()

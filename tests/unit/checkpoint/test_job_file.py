@@ -11,7 +11,7 @@ from dtj_trainer.storage.open import open_folder
 def a_job(**changes: object) -> JobFile:
     values = {
         "step": 3, "epoch": 0, "examples": 72, "strategy": "Mirrored", "replicas": 2, "workers": 1, "seed": 1,
-        "accumulate": 1, "global_batch": 24, "global_batch_given": 24, "uid": "u", "attempt": 1, "versions": {},
+        "accumulate": 1, "global_batch": 24, "global_batch_given": 24, "job": "u", "attempt": 1, "versions": {},
     }  # fmt: skip
     return JobFile(**{**values, **changes})  # type: ignore[arg-type]
 
@@ -21,7 +21,7 @@ def a_job(**changes: object) -> JobFile:
     [
         {"replicas": 4, "workers": 2, "strategy": "MultiWorkerMirrored"},
         {"global_batch": 48, "global_batch_given": None},
-        {"uid": "other"},
+        {"job": "other"},
     ],
 )
 def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes):

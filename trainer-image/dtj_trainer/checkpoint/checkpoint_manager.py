@@ -38,7 +38,7 @@ class CheckpointManager:
         if self.directory:
             if context.is_chief:
                 self._owner = OwnerFile(
-                    open_folder(self.directory), context.environment.uid, context.environment.attempt
+                    open_folder(self.directory), context.environment.job_hash, context.environment.attempt
                 )
             self._checkpointer = Checkpointer(self.directory, settings.keep, self._owner)
             self._trackable = TrackableContent()

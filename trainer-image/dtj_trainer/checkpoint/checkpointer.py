@@ -189,7 +189,7 @@ class Checkpointer:
         for file, text in {**small_files, index_file.NAME: index_file.text(kept)}.items():
             (temporary.path / file).write_text(text, encoding="utf-8")
         temporary.upload([*parts, *small_files, index_file.NAME])
-        self.owner.check()
+        self.owner.confirm(temporary)
         temporary.commit([*parts, *small_files])
         temporary.commit([index_file.NAME])
         stems = {file: file.split(".", 1)[0] for file in files}

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.contract import job_of
 from dtj_trainer.storage.folder import json_text, read_json
 from dtj_trainer.storage.open import open_folder
 
@@ -19,10 +20,10 @@ class DoneFile:
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def read(directory: str, uid: str) -> DoneFile | None:
-    """Return the done.json of the job with this UID; None if there is none, or that of another job."""
+def read(directory: str, job: str) -> DoneFile | None:
+    """Return the done.json of the job with this hash; None if there is none, or that of another job."""
     found = read_json(open_folder(directory), NAME) if directory else None
-    if found is None or found.get("uid", "") != uid:
+    if found is None or job_of(found) != job:
         return None
     metrics = found.get("metrics")
     return DoneFile(int(found.get("step") or 0), metrics if isinstance(metrics, dict) else {})
@@ -34,9 +35,9 @@ def write(owner: OwnerFile, done: DoneFile) -> None:
     Raises:
         Fenced: a newer attempt, or another job, has claimed the directory.
     """
-    text = json_text({"uid": owner.uid, "step": done.step, "metrics": dict(done.metrics), "time": time.time()})
+    text = json_text({"job": owner.job, "step": done.step, "metrics": dict(done.metrics), "time": time.time()})
     with owner.folder.temporary(NAME) as temporary:
         (temporary.path / NAME).write_text(text, encoding="utf-8")
         temporary.upload([NAME])
-        owner.check()
+        owner.confirm(temporary)
         temporary.commit([NAME])

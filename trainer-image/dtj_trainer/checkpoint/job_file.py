@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.context import TrainContext
+from dtj_trainer.contract import job_of
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage.folder import Folder, json_text, read_json
@@ -29,7 +30,8 @@ class JobFile:
     global_batch: int | None
     global_batch_given: int | None
     """`global_batch_size` as it was given; None if the per-replica size was given, or a Dataset."""
-    uid: str
+    job: str
+    """The job's hash."""
     attempt: int
     versions: Mapping[str, str]
 
@@ -50,7 +52,7 @@ class JobFile:
             accumulate=accumulate,
             global_batch=batch_size.total,
             global_batch_given=batch_size.given,
-            uid=context.environment.uid,
+            job=context.environment.job_hash,
             attempt=context.environment.attempt,
             versions={"tensorflow": tf.__version__, "keras": keras.__version__, "python": platform.python_version()},
         )
@@ -97,7 +99,7 @@ def _to_json(job: JobFile) -> dict[str, object]:
         "accumulate": job.accumulate,
         "global_batch": job.global_batch,
         "global_batch_given": job.global_batch_given,
-        "uid": job.uid,
+        "job": job.job,
         "attempt": job.attempt,
         "versions": dict(job.versions),
     }
@@ -115,7 +117,7 @@ def _from_json(found: Mapping[str, Any]) -> JobFile:
         accumulate=found["accumulate"],
         global_batch=found["global_batch"],
         global_batch_given=found["global_batch_given"],
-        uid=found["uid"],
+        job=job_of(found),
         attempt=found["attempt"],
         versions=found["versions"],
     )

@@ -35,7 +35,9 @@ class SessionCheckpoints:
             return
         owner = None
         if context.is_chief:
-            owner = OwnerFile(open_folder(settings.directory), context.environment.uid, context.environment.attempt)
+            owner = OwnerFile(
+                open_folder(settings.directory), context.environment.job_hash, context.environment.attempt
+            )
         self._checkpointer = Checkpointer(settings.directory, settings.keep, owner)
         if owner is not None:
             self._checkpointer.claim()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dtj_trainer.cluster.tf_config import LAST_PORT, Task, TfConfig, read_tf_config
+from dtj_trainer.contract import job_hash
 from dtj_trainer.errors import PreflightFailed
 
 DISTRIBUTIONS: Final = ("tensorflow", "tensorflow-cpu", "tensorflow-tpu", "tf-nightly")
@@ -49,6 +50,7 @@ class Environment:
 
     job: str = ""
     uid: str = ""
+    """The secret of the job's pods; what may be seen of it is `job_hash`."""
     attempt: int = 0
     tf_config: TfConfig = field(default_factory=lambda: TfConfig({}, Task("worker", 0)))
     strategy: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +65,11 @@ class Environment:
     """Profile the steps after the first up to the second."""
     stall_seconds: float | None = None
     """Without a step for so long, a process counts as stuck; None: ten median steps and 30 s."""
+
+    @property
+    def job_hash(self) -> str:
+        """The hash that stands for the job in files, in /status and in messages; empty without a UID."""
+        return job_hash(self.uid)
 
     @property
     def role(self) -> str:

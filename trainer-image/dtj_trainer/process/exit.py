@@ -85,7 +85,7 @@ def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> i
 
 def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
     """Return whether this job has already finished; prints that it has."""
-    done = done_file.read(environment.checkpoint.directory, environment.uid)
+    done = done_file.read(environment.checkpoint.directory, environment.job_hash)
     if done is None:
         return False
     message = f"finished at step {done.step} already"

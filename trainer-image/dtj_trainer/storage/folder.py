@@ -33,6 +33,9 @@ class TemporaryFolder(Protocol):
     def delete(self, names: Sequence[str]) -> None:
         """Delete files of the folder; nothing is deleted once the temporary folder is."""
 
+    def delete_others(self) -> None:
+        """Delete the temporary folders of all other writers."""
+
 
 class Folder(Protocol):
     """A folder without subfolders: names contain no slash."""

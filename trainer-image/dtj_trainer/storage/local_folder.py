@@ -89,6 +89,11 @@ class _TemporaryFolder:
             with contextlib.suppress(FileNotFoundError):
                 (self.folder / name).replace(self.path / name)
 
+    def delete_others(self) -> None:
+        for left in self.folder.glob(f"{TEMPORARY_PREFIX}*"):
+            if left != self.path:
+                shutil.rmtree(left, ignore_errors=True)
+
 
 def _flush(path: Path) -> None:
     """Flush a file or directory to disk (fsync)."""

@@ -173,6 +173,11 @@ class _TemporaryFolder:
         for name in names:
             self.folder.remove(name)
 
+    def delete_others(self) -> None:
+        for name in self.folder.names():
+            if name.startswith(TEMPORARY_PREFIX) and not name.startswith(f"{self.place}."):
+                self.folder.remove(name)
+
 
 def _connect(uri: str) -> tuple[Any, str]:
     """Return the file system of a URI, and the path in it.

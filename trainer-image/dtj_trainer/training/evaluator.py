@@ -11,6 +11,7 @@ from dtj_trainer.checkpoint import done_file
 from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.context import TrainContext
+from dtj_trainer.contract import job_of
 from dtj_trainer.errors import PreemptedUnsaved, PreflightFailed
 from dtj_trainer.ipc.messages import StepsDone
 from dtj_trainer.reporting.event_files import EventFileWriter
@@ -41,7 +42,7 @@ class EvaluatorLoop:
         self._folder.make()
         self._events = EventFileWriter(logs)
         state = read_json(self._folder, SEEN) or {}
-        same_job = state.get("uid", "") == context.environment.uid
+        same_job = job_of(state) == context.environment.job_hash
         self._seen: dict[int, Mapping[str, float]] = (
             {int(step): found for step, found in dict(state.get("steps") or {}).items()} if same_job else {}
         )
@@ -56,7 +57,7 @@ class EvaluatorLoop:
         preempted = self._context.commands.preempted
         while True:
             reporter.phase("wait")
-            done = done_file.read(environment.checkpoint.directory, environment.uid)
+            done = done_file.read(environment.checkpoint.directory, environment.job_hash)
             for step in self._checkpoints.all_steps():
                 if step not in self._seen and not preempted.is_set():
                     self._evaluate_step(step)
@@ -85,7 +86,7 @@ class EvaluatorLoop:
         seconds = time.monotonic() - started
         self._seen[step] = metrics
         steps = {str(each): dict(found) for each, found in self._seen.items()}
-        write_json(self._folder, SEEN, {"uid": self._context.environment.uid, "steps": steps})
+        write_json(self._folder, SEEN, {"job": self._context.environment.job_hash, "steps": steps})
         self._events.write(step, metrics)
         self._events.flush()
         reporter.steps_done(StepsDone(step, 1, seconds, loss=metrics.get("val_loss"), metrics=metrics))
