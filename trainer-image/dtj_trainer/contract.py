@@ -78,6 +78,8 @@ class ExitClass(StrEnum):
 
 EXIT_DONE: Final = 0
 EXIT_ERROR: Final = 1
+EXIT_USAGE: Final = 2
+"""Of a command that `dtj-run` does not know, inside a pod that runs already."""
 EXIT_PREEMPTED: Final = 42
 """Preempted with state saved."""
 EXIT_RETRY: Final = 75

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.contract import SIGNATURE_HEADER
+from dtj_trainer.supervisor.http.auth import Authenticator
 from tests.support import source_roots
 from tests.support.ports import free_port
 from tests.trainer.training.launch import ForkedProgram, fork_server
@@ -89,6 +92,11 @@ class Pod:
 
     def termination(self) -> dict[str, object]:
         return dict(json.loads((self.folder / "termination").read_bytes()))
+
+    def ask(self, path: str, uid: str) -> int:
+        """POST as `dtj-run checkpoint` does in worker 0 of that job; returns the HTTP status."""
+        header = Authenticator(uid, Task("worker", 0), ()).sign_command("POST", path)
+        return self.get(path, post=b"", headers={SIGNATURE_HEADER: header})[0]
 
     def get(self, path: str, *, post: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, str]:
         request = urllib.request.Request(f"http://127.0.0.1:{self.http}{path}", data=post, headers=headers or {})

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.cluster import accelerators
+from dtj_trainer.contract import job_hash
 from dtj_trainer.supervisor.process_pool import is_dead
 from tests.support import source_roots
 from tests.trainer.supervisor.conftest import Launcher, until
@@ -203,8 +204,8 @@ def test_progress_is_served_over_http(launch: Launcher):
     until(lambda: len(pod.said) == 1, "the program did not begin")
     until(lambda: pod.get("/readyz")[0] == 200, "never ready")
     status = pod.status()
-    assert set(status) >= {"step", "totalSteps", "stepsPerSecond", "loss", "role", "index", "attempt", "uid", "phase"}
-    assert (status["role"], status["index"], status["attempt"], status["uid"]) == ("worker", 0, 2, "u")
+    assert set(status) >= {"step", "totalSteps", "stepsPerSecond", "loss", "role", "index", "attempt", "job", "phase"}
+    assert (status["role"], status["index"], status["attempt"], status["job"]) == ("worker", 0, 2, job_hash("u"))
     assert pod.get("/healthz")[0] == 200
     page = pod.get("/metrics")[1]
     assert 'dtj_bringup_seconds{phase="cluster"} 0.1' in page
@@ -215,9 +216,9 @@ def test_progress_is_served_over_http(launch: Launcher):
 def test_a_checkpoint_is_asked_for_by_the_right_job_once_a_minute(launch: Launcher):
     pod = launch.start("--preload", "off", "reporter.py", "2000", environment={"DTJ_UID": "u"})
     until(lambda: len(pod.said) == 1, "the program did not begin")
-    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "other"})[0] == 403
-    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
-    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 429
+    assert pod.ask("/checkpoint", "other") == 403
+    assert pod.ask("/checkpoint", "u") == 202
+    assert pod.ask("/checkpoint", "u") == 429
     until(lambda: pod.status()["lastCheckpointStep"], "no checkpoint")
 
 
@@ -232,7 +233,7 @@ def test_a_checkpoint_asked_for_between_two_processes_is_made_by_the_next(launch
     pod = launch.start("--preload", "off", script(tmp_path, text), "2000", environment={"DTJ_UID": "u"})
     until(births.exists, "the program did not begin")
     until(lambda: pod.status()["restarts"] == 3, "it is not restarted")  # and for a second there is no process
-    assert pod.get("/checkpoint", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
+    assert pod.ask("/checkpoint", "u") == 202
     assert pod.said == []
     until(lambda: pod.status()["lastCheckpointStep"], "no checkpoint")
 

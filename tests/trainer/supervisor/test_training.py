@@ -88,11 +88,11 @@ def test_steps_are_profiled_that_a_flag_names_or_somebody_asks_for(launch: Launc
     pod = launch.start("--profile-steps", "3:5", "training.py", "100000", environment=job(tmp_path))
     until(lambda: len(profiles(tmp_path)) == 1, "no profile of the flag's steps")
     until(lambda: "dtj: profile of steps 3 to 5 lies in " in pod.log, "nothing said of it")
-    assert pod.get("/profile?steps=3", post=b"", headers={"X-DTJ-Job": "other"})[0] == 403
+    assert pod.ask("/profile?steps=3", "other") == 403
     for steps in ("none", "0", "1001"):
-        assert pod.get(f"/profile?steps={steps}", post=b"", headers={"X-DTJ-Job": "u"})[0] == 400
+        assert pod.ask(f"/profile?steps={steps}", "u") == 400
     time.sleep(1.1)  # TensorFlow names a profile by the second in which it ends
-    assert pod.get("/profile?steps=3", post=b"", headers={"X-DTJ-Job": "u"})[0] == 202
+    assert pod.ask("/profile?steps=3", "u") == 202
     until(lambda: len(profiles(tmp_path)) == 2, "no profile after POST /profile")
     until(lambda: pod.log.count("dtj: profile of steps ") == 2, "not both said")
     for path in profiles(tmp_path):

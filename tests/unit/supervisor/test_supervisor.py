@@ -16,6 +16,7 @@ from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.ipc.connection import Connection, connection_pair
 from dtj_trainer.ipc.messages import CheckpointSaved, CheckpointStarted, Hello, Preempt, StartOrder, encode
+from dtj_trainer.supervisor.http.auth import Authenticator, SignedRequest
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer
 from dtj_trainer.supervisor.membership import MemberState, Refusal
 from dtj_trainer.supervisor.process_pool import ProcessPool
@@ -106,7 +107,9 @@ def test_nobody_is_started_in_a_cluster_where_another_job_answers_to_the_name_of
     process = supervisor._cluster.process
     assert process is not None
     with closing(process.connection), supervisor.theirs, closing(supervisor.inbox):
-        assert supervisor.endpoints.meet(new, "10.0.0.9") is None
+        header = Authenticator("ours", leader, ()).sign("POST", "/peer", "worker-1", new.to_json())
+        told = SignedRequest("POST", "/peer", new.to_json(), header, local=False)
+        assert supervisor.endpoints.meet(told, "10.0.0.9").status == 200
         supervisor.inbox.put(PeerAnswer(leader, None, refusal=Refusal.OTHER_JOB))
         supervisor.run_once(time.monotonic())
         assert not process.started

@@ -28,6 +28,10 @@ class Task:
         return f"{self.role} {self.index}"
 
 
+EVALUATOR: Final = Task("evaluator", 0)
+"""The job's evaluator, which no cluster names."""
+
+
 @dataclass(frozen=True, slots=True)
 class TfConfig:
     """The cluster, and the task of this process in it."""

@@ -170,6 +170,9 @@ class ClusterStart:
         if answer.refusal is Refusal.OLDER_ATTEMPT:
             text = f"{answer.task} knows a newer pod in this one's place; this one leaves the field"
             self.shutdown.end(ExitStatus(ExitClass.FENCED, EXIT_RETRY, text))
+        elif answer.other_clock and not self.has_run:
+            text = f"{answer.task} cannot be joined: {answer.problem}; synchronize the clocks of their nodes"
+            self.shutdown.end(ExitStatus(ExitClass.PREFLIGHT_FAILED, EXIT_RETRY, text))
         elif answer.member is not None:
             self.membership.receive(answer.member)
 

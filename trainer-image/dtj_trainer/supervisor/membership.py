@@ -44,7 +44,7 @@ class Member:
     """The state of a supervisor as its peers know it."""
 
     job: str
-    """The job's UID."""
+    """The job's hash."""
     attempt: int
     task: Task
     incarnation: str
@@ -65,7 +65,7 @@ class Member:
     def to_json(self) -> bytes:
         """Return the body of POST /peer."""
         body = {
-            "uid": self.job,
+            "job": self.job,
             "attempt": self.attempt,
             "role": self.task.role,
             "index": self.task.index,
@@ -86,7 +86,7 @@ class Member:
         try:
             body = json.loads(text)
             return cls(
-                job=str(body["uid"]),
+                job=str(body["job"]),
                 attempt=int(body["attempt"]),
                 task=Task(str(body["role"]), int(body["index"])),
                 incarnation=str(body["incarnation"]),

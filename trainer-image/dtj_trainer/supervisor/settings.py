@@ -20,7 +20,10 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.supervisor.program import Program
 
 USAGE: Final = "dtj-run [flags] [--] PROGRAM [ARGS…]   or   dtj-run [flags] -m MODULE [ARGS…]"
-EPILOG: Final = "Each flag is an environment variable too (DTJ_STALL_SECONDS for --stall-seconds); the flag wins."
+EPILOG: Final = (
+    "Each flag is an environment variable too (DTJ_STALL_SECONDS for --stall-seconds); the flag wins. "
+    "Inside a running pod, `dtj-run checkpoint` and `dtj-run profile [--steps N]` ask its supervisor for one."
+)
 
 
 @dataclass(frozen=True, slots=True)

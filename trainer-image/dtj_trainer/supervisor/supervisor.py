@@ -15,7 +15,7 @@ from typing import Final
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.environment import Environment, tensorflow_version
 from dtj_trainer.cluster.task_mode import TaskMode, peers
-from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.cluster.tf_config import EVALUATOR
 from dtj_trainer.contract import ExitClass
 from dtj_trainer.ipc.messages import (
     Exited,
@@ -32,6 +32,7 @@ from dtj_trainer.ipc.messages import (
 from dtj_trainer.supervisor import termination_message
 from dtj_trainer.supervisor.cluster_start import ClusterStart
 from dtj_trainer.supervisor.health_check import HealthCheck
+from dtj_trainer.supervisor.http.auth import Authenticator
 from dtj_trainer.supervisor.http.endpoints import Endpoints
 from dtj_trainer.supervisor.http.metrics import Metrics
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer, PeerClient
@@ -61,7 +62,7 @@ class Supervisor:
         others = environment.http_endpoints(settings.port)
         has_standby = standby_possible(settings, mode, environment.strategy_type, preload=pool.preload)
         me = Member(
-            job=environment.uid,
+            job=environment.job_hash,
             attempt=environment.attempt,
             task=config.task,
             incarnation=secrets.token_hex(6),
@@ -73,12 +74,14 @@ class Supervisor:
         self._pool = pool
         self._cgroup = Cgroup()
         self._membership = Membership(me, peers(config, mode))
-        self._peer_client = PeerClient({task: others[task] for task in self._membership.peers}, self.inbox.put)
+        auth = Authenticator(environment.uid, config.task, [*others, EVALUATOR])
+        self._peer_client = PeerClient({task: others[task] for task in self._membership.peers}, auth, self.inbox.put)
         self._progress = Progress()
         self._metrics = Metrics()
         self._restarts = RestartCounter(settings.restarts)
         self._shutdown = Shutdown(settings, mode, self._membership, self._progress, is_leader=config.is_leader)
-        self._standby = Standby(pool, self._membership, self._addresses, self._cgroup) if has_standby else None
+        addresses = lambda: config.on(self._peer_client.hosts())  # noqa: E731
+        self._standby = Standby(pool, self._membership, addresses, self._cgroup) if has_standby else None
         self._cluster = ClusterStart(
             settings=settings,
             config=config,
@@ -96,7 +99,7 @@ class Supervisor:
         self._health = HealthCheck(settings, self._progress, config.endpoint(config.task)[1] if serves else 0)
         self._status = current_status(self._cluster, 0, time.monotonic())
         self.endpoints = Endpoints(
-            lambda: self._status, self._metrics, self.inbox.put, self._peer_client.called, others
+            lambda: self._status, self._metrics, self.inbox.put, self._peer_client.called, others, auth
         )
 
     # --- the loop
@@ -289,9 +292,6 @@ class Supervisor:
             print_line(message.message)
         termination_message.write(message, self._settings.termination_log)
         return message
-
-    def _addresses(self) -> TfConfig:
-        return self._cluster.addresses()
 
 
 def print_line(text: str) -> None:

@@ -9,22 +9,26 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
+from dtj_trainer.contract import SIGNATURE_HEADER
+from dtj_trainer.supervisor.http.auth import NANOSECONDS, VALID_SECONDS, Authenticator, name_of
 from dtj_trainer.supervisor.membership import Member, Refusal
 
 PEER_PATH: Final = "/peer"
-PASSED_ON: Final = "X-DTJ-Passed-On"
-"""Header of a checkpoint request that a peer has passed on, so that it goes no further."""
 CALL_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.05
 LAST_RETRY_SECONDS: Final = 0.5
 ASK_SECONDS: Final = 0.25
-BODY_BYTES: Final = 65536
+ANSWER_BYTES: Final = 4_096
+PASSING_THREADS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,18 @@ class PeerAnswer:
     problem: str = ""
     """Why there was no answer, for people; empty when there was one."""
     unresolved: bool = False
+    other_clock: bool = False
+    """Its clock and ours differ by more than a signature may be old."""
 
 
 class PeerClient:
     """A client that sends the newest member to all peers."""
 
-    def __init__(self, peers: Mapping[Task, tuple[str, int]], on_answer: Callable[[PeerAnswer], None]) -> None:
+    def __init__(
+        self, peers: Mapping[Task, tuple[str, int]], auth: Authenticator, on_answer: Callable[[PeerAnswer], None]
+    ) -> None:
         self._peers = peers
+        self._auth = auth
         self._on_answer = on_answer
         self._changed = threading.Condition()
         self._body = b""
@@ -90,12 +99,12 @@ class PeerClient:
 
     def _ask(self, task: Task, body: bytes) -> PeerAnswer:
         name, port = self._peers[task]
-        answer, host = call(task, name, port, body), None
+        answer, host = call(self._auth, task, name, port, body), None
         with self._changed:
             caller = self._callers.get(task)
         elsewhere = answer.problem or answer.refusal is Refusal.OTHER_JOB  # the name may lead to where it was before
         if elsewhere and caller is not None:
-            there = call(task, caller, port, body)
+            there = call(self._auth, task, caller, port, body)
             if there.member is not None or there.refusal is Refusal.OLDER_ATTEMPT:
                 answer, host = there, caller
         with self._changed:
@@ -130,43 +139,85 @@ class PeerClient:
                     self._told[task] = version
 
 
-def call(task: Task, host: str, port: int, body: bytes) -> PeerAnswer:
+def call(auth: Authenticator, task: Task, host: str, port: int, body: bytes) -> PeerAnswer:
     """POST our member and return the peer's."""
+    signed = auth.sign("POST", PEER_PATH, name_of(task), body)
     connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
+    asked = time.time_ns()
     try:
-        connection.request("POST", PEER_PATH, body, {"Content-Type": "application/json"})
+        connection.request("POST", PEER_PATH, body, {"Content-Type": "application/json", SIGNATURE_HEADER: signed})
         response = connection.getresponse()
-        body = response.read(BODY_BYTES)
+        text = response.read(ANSWER_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
         unresolved = isinstance(error, socket.gaierror | UnicodeError)
-        problem = "its name does not resolve" if unresolved else f"it does not answer ({_words(error)})"
+        problem = "its name does not resolve" if unresolved else f"it does not answer ({words_of(error)})"
         return PeerAnswer(task, None, problem=problem, unresolved=unresolved)
     except http.client.HTTPException as error:
-        return PeerAnswer(task, None, problem=f"something else answers there ({_words(error)})")
+        return PeerAnswer(task, None, problem=f"something else answers there ({words_of(error)})")
     finally:
         connection.close()
-    if response.status == HTTPStatus.CONFLICT:
-        try:
-            return PeerAnswer(task, None, refusal=Refusal(body.decode()))
-        except ValueError:
-            return PeerAnswer(task, None, problem="something else answers there")
-    member = Member.from_json(body) if response.status == HTTPStatus.OK else None
+    status, header = response.status, response.getheader(SIGNATURE_HEADER, "")
+    answered = auth.answer_time(signed, PEER_PATH, header, status, text)
+    if answered is None:
+        return _strangers_answer(auth, task, status)
+    return _late_answer(task, asked, answered) if status == HTTPStatus.FORBIDDEN else _peers_answer(task, status, text)
+
+
+def _peers_answer(task: Task, status: int, text: bytes) -> PeerAnswer:
+    """Return what the signed answer of a peer means."""
+    if status == HTTPStatus.CONFLICT and text.decode(errors="replace") in set(Refusal):
+        return PeerAnswer(task, None, refusal=Refusal(text.decode()))
+    member = Member.from_json(text) if status == HTTPStatus.OK else None
     if member is None or member.task != task:
         return PeerAnswer(task, None, problem="something else answers there")
     return PeerAnswer(task, member)
 
 
-def _words(error: Exception) -> str:
+def _strangers_answer(auth: Authenticator, task: Task, status: int) -> PeerAnswer:
+    """Return what an answer means that the peer has not signed."""
+    if status != HTTPStatus.FORBIDDEN:
+        return PeerAnswer(task, None, problem="something else answers there")
+    if auth.keyed:
+        return PeerAnswer(task, None, refusal=Refusal.OTHER_JOB)
+    problem = "without DTJ_UID it accepts requests from its own pod alone; set one secret of the job in all its pods"
+    return PeerAnswer(task, None, problem=problem)
+
+
+def _late_answer(task: Task, asked: int, answered: int) -> PeerAnswer:
+    """Return the answer of a peer to which our request came from the past or the future."""
+    if asked - VALID_SECONDS * NANOSECONDS <= answered <= time.time_ns() + VALID_SECONDS * NANOSECONDS:
+        return PeerAnswer(task, None, problem="our request took too long to reach it")
+    problem = f"its clock says {_utc(answered)} and this pod's {_utc(asked)}"
+    return PeerAnswer(task, None, problem=problem, other_clock=True)
+
+
+def _utc(nanoseconds: int) -> str:
+    return f"{datetime.fromtimestamp(nanoseconds / NANOSECONDS, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def words_of(error: Exception) -> str:
+    """Return what a failed call says, to be put into a sentence."""
     return str(getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
 
 
-def pass_on(host: str, port: int, path: str, headers: Mapping[str, str]) -> None:
-    """POST without waiting for more than the answer's first line; silence is fine."""
-    connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
-    try:
-        connection.request("POST", path, b"", dict(headers))
-        connection.getresponse()
-    except (OSError, http.client.HTTPException):
-        return
-    finally:
-        connection.close()
+def pass_on(auth: Authenticator, others: Mapping[Task, tuple[str, int]], path: str) -> None:
+    """POST to all other pods, a few at a time, on threads; silence is fine."""
+    waiting = deque(others.items())
+    for _ in range(min(PASSING_THREADS, len(waiting))):
+        threading.Thread(target=_pass_on, args=(auth, waiting, path), daemon=True).start()
+
+
+def _pass_on(auth: Authenticator, waiting: deque[tuple[Task, tuple[str, int]]], path: str) -> None:
+    while waiting:
+        try:
+            task, (host, port) = waiting.popleft()
+        except IndexError:  # another thread was faster
+            return
+        connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
+        try:
+            connection.request("POST", path, b"", {SIGNATURE_HEADER: auth.sign("POST", path, name_of(task))})
+            connection.getresponse()
+        except (OSError, UnicodeError, http.client.HTTPException):
+            continue
+        finally:
+            connection.close()

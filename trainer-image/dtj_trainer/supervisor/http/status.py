@@ -42,7 +42,7 @@ def status_body(status: SupervisorStatus) -> dict[str, object]:
         "role": status.member.task.role,
         "index": status.member.task.index,
         "attempt": status.member.attempt,
-        "uid": status.member.job,
+        "job": status.member.job,
         "phase": status.phase,
         "restarts": status.restarts,
     }
