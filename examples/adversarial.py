@@ -96,11 +96,11 @@ def main() -> None:
         train_step,
         state=make_state,
         data=examples("train"),
-        validation=examples("test"),
+        validation_data=examples("test"),
         validation_step=validation_step,
         epochs=options.epochs,
         steps_per_epoch=options.steps_per_epoch,
-        global_batch_size=GLOBAL_BATCH,
+        batch_size=GLOBAL_BATCH,
     )
     metrics = result.metrics
     print(

@@ -76,7 +76,7 @@ def main() -> None:
     result = dtj.fit(
         build_model(options.blocks, options.width),
         train,
-        validation=test,
+        validation_data=test,
         epochs=options.epochs,
         per_replica_batch_size=options.per_replica_batch,
     )

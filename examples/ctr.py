@@ -100,7 +100,7 @@ def train(folder: str, buckets: int, epochs: int, batch: int, rate: float) -> No
         kept.update(new_state(buckets))
         return kept
 
-    result = dtj.train(step, state=state, data=dtj.data.Pipeline(source), epochs=epochs, global_batch_size=batch)
+    result = dtj.train(step, state=state, data=dtj.data.Pipeline(source), epochs=epochs, batch_size=batch)
     places = {tf.DeviceSpec.from_string(part.device) for part in getattr(kept["table"], "variables", [kept["table"]])}
     where = sorted(f"{place.job} {place.task}" for place in places)
     print(f"loss {result.metrics['loss']:.3f} after {result.step} steps; the table lies on {', '.join(where)}")

@@ -65,10 +65,10 @@ def main() -> None:
     result = dtj.fit(
         lambda: build_model(options.dropout),
         train,
-        validation=test,
+        validation_data=test,
         epochs=options.epochs,
         steps_per_epoch=options.steps_per_epoch,
-        global_batch_size=GLOBAL_BATCH,
+        batch_size=GLOBAL_BATCH,
         accumulate=options.accumulate,
         mixed_precision=options.mixed_precision,
     )

@@ -17,7 +17,7 @@ y = 3 * x + 1
 model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
 model.compile(optimizer=keras.optimizers.SGD(0.5), loss="mse")
 
-result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, y)), epochs=10, global_batch_size=50)
+result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, y)), epochs=10, batch_size=50)
 
 (weight,), (bias,) = (variable.numpy().ravel() for variable in model.weights)
 print(f"y = {weight:.2f}x + {bias:.2f} after {result.step} steps")

@@ -85,7 +85,7 @@ def main() -> None:
         return built[0]
 
     data = dtj.data.Pipeline(dtj.data.numpy(images, digits["y_train"]), shuffle=2000)
-    result = dtj.train(step, state=state, data=data, epochs=options.epochs, global_batch_size=120)
+    result = dtj.train(step, state=state, data=data, epochs=options.epochs, batch_size=120)
     places = sorted({variable.device.rsplit("/", 1)[-1] for variable in built[0].variables})
     loss, accuracy = (result.metrics[name] for name in ("loss", "accuracy"))
     print(f"loss {loss:.6f}, accuracy {accuracy:.3f} after {result.step} steps on {', '.join(places)}")

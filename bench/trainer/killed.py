@@ -44,7 +44,7 @@ result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, x[:, :3].sum(1, keepdims=True)), shuffle=1000),
     epochs=int(sys.argv[1]) // EPOCH,
-    global_batch_size=BATCH,
+    batch_size=BATCH,
     callbacks=[Slowly()],
 )
 state = [*model.get_weights(), *(v.numpy() for v in model.optimizer.variables)]

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtj import data, errors
-    from dtj_trainer import Result, Session, TrainContext, __version__, all_reduce, fit, init, session, train
+    from dtj_trainer import Session, TrainContext, __version__, all_reduce, fit, init, session, train
 
 __all__ = [
-    "Result",
     "Session",
     "TrainContext",
     "__version__",

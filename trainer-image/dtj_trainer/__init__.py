@@ -13,16 +13,14 @@ if TYPE_CHECKING:
     from dtj_trainer.context import TrainContext
     from dtj_trainer.initialization import init
     from dtj_trainer.training.fit import fit
-    from dtj_trainer.training.history import Result
     from dtj_trainer.training.session import Session, session
     from dtj_trainer.training.train import all_reduce, train
 
 __version__ = "0.1.0"
-__all__ = ["Result", "Session", "TrainContext", "all_reduce", "data", "fit", "init", "session", "train"]
+__all__ = ["Session", "TrainContext", "all_reduce", "data", "fit", "init", "session", "train"]
 
 _MODULES = {
     "Session": "dtj_trainer.training.session",
-    "Result": "dtj_trainer.training.history",
     "TrainContext": "dtj_trainer.context",
     "all_reduce": "dtj_trainer.training.train",
     "fit": "dtj_trainer.training.fit",

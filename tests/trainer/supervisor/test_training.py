@@ -192,7 +192,7 @@ class Writes(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         time.sleep(4)
 data = dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1]))
-dtj.fit(model, data, steps=8, steps_per_epoch=8, global_batch_size=8, callbacks=[Writes()])
+dtj.fit(model, data, steps=8, steps_per_epoch=8, batch_size=8, callbacks=[Writes()])
 """
 
 

@@ -55,7 +55,7 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["linear"] == said["odd"]
     assert said["too_short"].startswith("PreflightFailed: the data is empty or ended before the training did; ")
     assert said["single"].startswith("PreflightFailed: the dataset is not batched; ")
-    refused = "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
+    refused = "dtj.train got validation_data= and no way to do it; give validation_step=fn(state, batch)"
     assert said["no_validation_step"] == [refused, 0]
     assert said["tuned"] == [False, True, False]
     assert said["vector"] == "the train step returned 'loss' of shape (3,); reduce it to a scalar"

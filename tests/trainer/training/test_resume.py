@@ -126,7 +126,7 @@ def test_what_does_not_fit_the_checkpoint_is_refused(tmp_path):
     other_seed = launch.run("resume.py", environment={**environment, "TEST_SEED": "2"})
     assert "was made with seed 1 and this job has 2" in other_seed.output
     other_batch = launch.run("resume.py", environment={**environment, "TEST_BATCH": "12"})
-    assert "was made with global_batch_size 24 and this job has 12" in other_batch.output
+    assert "was made with batch_size 24 and this job has 12" in other_batch.output
 
 
 def test_a_second_training_is_refused_where_it_would_begin_at_the_end_of_the_first(tmp_path):

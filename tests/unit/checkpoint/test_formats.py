@@ -6,12 +6,13 @@ Those in written_before/uid/ are of a version that wrote the job's UID instead o
 import json
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dtj_trainer.checkpoint import content, done_file, job_file
-from dtj_trainer.checkpoint.content import CheckpointContent, TrainingPosition
+from dtj_trainer.checkpoint.content import CheckpointContent, EpochLogs, TrainingPosition
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
@@ -50,12 +51,19 @@ def test_the_state_in_a_checkpoint_keeps_its_format():
     random.seed(1)
     np.random.seed(1)  # noqa: NPY002 - the legacy state is what programs use
     assert content.restore(text) == CONTENT
-    assert json.loads(content.serialize(CONTENT)) == json.loads(text)
+    assert json.loads(content.serialize(CONTENT)) == {**json.loads(text), "history": []}
     random.seed(5)
     np.random.seed(5)  # noqa: NPY002 - as above
     random.gauss(0, 1)
     np.random.normal()  # noqa: NPY002 - as above
-    assert content.serialize(CONTENT) == text
+    assert json.loads(content.serialize(CONTENT)) == {**json.loads(text), "history": []}
+
+
+def test_a_checkpoint_holds_the_history_of_its_epochs():
+    held = replace(
+        CONTENT, history=(EpochLogs(0, {"loss": 0.5}), EpochLogs(1, {"loss": 0.25, "per_class": [0.1, 0.9]}))
+    )
+    assert content.restore(content.serialize(held)) == held
 
 
 def test_job_json_keeps_its_format():

@@ -33,7 +33,7 @@ def test_a_checkpoint_goes_on_with_other_replicas_within_the_family(changes):
     [
         ({"strategy": "ParameterServer"}, "strategy Mirrored and this job has ParameterServer"),
         ({"seed": 2}, "seed 1 and this job has 2; set it back to 1, or use another checkpoint directory"),
-        ({"global_batch": 48, "global_batch_given": 48}, "global_batch_size 24 and this job has 48"),
+        ({"global_batch": 48, "global_batch_given": 48}, "batch_size 24 and this job has 48"),
     ],
 )
 def test_a_checkpoint_that_would_train_something_else_is_refused(changes, words):

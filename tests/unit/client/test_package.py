@@ -15,8 +15,7 @@ from dtj_trainer.exit_status import exit_status_of
 
 if TYPE_CHECKING:
 
-    def see_types(result: dtj.Result, pipeline: dtj.data.Pipeline, error: dtj.errors.UserError) -> None:
-        assert_type(result.step, int)
+    def see_types(pipeline: dtj.data.Pipeline, error: dtj.errors.UserError) -> None:
         assert_type(pipeline, data.Pipeline)
         assert_type(error, errors.UserError)
 
@@ -61,7 +60,7 @@ def test_importing_it_imports_nothing_but_pythons_own(program):
 @pytest.mark.parametrize(("program", "also"), [
     ("import dtj; dtj.errors", set()),
     ("from dtj.data import Pipeline, csv, numpy, parquet, tfrecord", {"numpy"}),
-    ("from dtj import Result, Session, TrainContext, all_reduce, fit, init, session, train", {"numpy"}),
+    ("from dtj import Session, TrainContext, all_reduce, fit, init, session, train", {"numpy"}),
 ])  # fmt: skip
 def test_its_names_import_no_tensorflow_and_nothing_that_is_optional(program, also):
     assert imported_by(program) == {"dtj", "dtj_trainer"} | also

@@ -1,5 +1,6 @@
 """The pure parts of a training: strategy, schedule, steps of a call, learning rate."""
 
+import itertools
 import json
 
 import pytest
@@ -89,13 +90,13 @@ def test_a_chief_finds_the_hosts_of_a_slice_in_its_cluster():
 )
 def test_epochs_and_steps_end_a_training_whichever_comes_first(epochs, steps, per_epoch, known, expected):
     found = Schedule.of(epochs, steps, per_epoch, known)
-    assert (found.total, found.per_epoch) == expected
+    assert (found.total, found.batches) == expected
 
 
 def test_a_length_that_cannot_be_is_refused():
-    for wrong in ({"epochs": 0}, {"steps": 0}, {"steps_per_epoch": -1}):
-        with pytest.raises(PreflightFailed, match="has to be at least 1"):
-            Schedule.of(**{"epochs": None, "steps": None, "steps_per_epoch": None, "known_epoch_steps": 5, **wrong})
+    for wrong in ({"epochs": -1}, {"steps": 0}, {"steps_per_epoch": -1}, {"accumulate": 0}, {"initial_epoch": -1}):
+        with pytest.raises(PreflightFailed, match="has to be at least"):
+            Schedule.of(**{"epochs": None, "steps": None, "steps_per_epoch": None, "batches_per_pass": 5, **wrong})
     with pytest.raises(PreflightFailed, match="fewer examples than one global batch"):
         Schedule.of(1, None, None, 0)
     with pytest.raises(PreflightFailed, match="size of the data is not known"):
@@ -107,18 +108,47 @@ def test_epochs_end_where_they_should_and_the_last_one_with_the_training():
     assert [ends.next_end(step) for step in (0, 9, 10, 19, 20, 24)] == [10, 10, 20, 20, 25, 25]
     assert [step for step in range(26) if ends.ends_epoch(step)] == [10, 20, 25]
     assert [ends.epoch(step) for step in (0, 9, 10, 24)] == [0, 0, 1, 2]
-    assert ends.epochs == 3
+    assert ends.last_epoch == 3
     assert Schedule.of(None, 25, None, None).ends_epoch(25)
+
+
+def test_the_last_update_of_an_epoch_takes_the_batches_that_are_left():
+    found = Schedule.of(2, None, None, 7, accumulate=3, passes_end=True)
+    assert found.total == 6
+    assert [found.batches_of(step) for step in range(6)] == [3, 3, 1, 3, 3, 1]
+    assert [found.batches_in(0, steps) for steps in (1, 2, 3)] == [3, 6, 7]
+    assert [step for step in range(7) if found.ends_epoch(step)] == [3, 6]
+
+
+@pytest.mark.parametrize(
+    ("batches", "steps_per_epoch", "epochs", "lengths"),
+    [(6, 4, 5, [4, 2, 4, 2, 4]), (6, 3, 3, [3, 3, 3]), (6, 10, 2, [6, 6]), (5, 4, 3, [4, 1, 4])],
+)
+def test_an_epoch_ends_short_where_the_data_ends_and_the_next_begins_from_the_start(
+    batches, steps_per_epoch, epochs, lengths
+):
+    found = Schedule.of(epochs, None, steps_per_epoch, batches, passes_end=True)
+    ends = [step for step in range(1, found.total + 1) if found.ends_epoch(step)]
+    assert [end - start for start, end in itertools.pairwise([0, *ends])] == lengths
+    assert [found.epoch(end - 1) for end in ends] == list(range(epochs))
+    assert found.last_epoch == epochs
+
+
+def test_epochs_are_counted_from_the_initial_one_to_the_last_index_as_in_keras():
+    found = Schedule.of(5, None, None, 10, initial_epoch=3)
+    assert (found.total, found.epoch(0), found.epoch(19), found.last_epoch) == (20, 3, 4, 5)
+    assert Schedule.of(3, None, None, 10, initial_epoch=3).total == 0
+    assert Schedule.of(0, None, None, 10).total == 0
 
 
 def test_after_a_change_of_the_batch_the_epochs_left_are_those_of_the_examples():
     # Thirty updates of half the present batch: one and a half epochs.
     halved = Schedule.of(4, None, None, 10).after(30, 15)
-    assert [halved.epoch(30), halved.batch(30), halved.next_end(30), halved.total] == [1, 5, 35, 55]
+    assert [halved.epoch(30), halved.step_in_epoch(30), halved.next_end(30), halved.total] == [1, 5, 35, 55]
     assert [step for step in range(30, 56) if halved.ends_epoch(step)] == [35, 45, 55]
-    assert halved.epochs == 4
+    assert halved.last_epoch == 4
     doubled = Schedule.of(4, 20, None, 10).after(5, 10)
-    assert [doubled.epoch(5), doubled.batch(5), doubled.next_end(5), doubled.total] == [1, 0, 15, 20]
+    assert [doubled.epoch(5), doubled.step_in_epoch(5), doubled.next_end(5), doubled.total] == [1, 0, 15, 20]
 
 
 def test_calls_grow_until_they_last_the_target_and_shrink_at_once():
@@ -149,7 +179,7 @@ def test_the_learning_rate_grows_with_the_global_batch_alone():
     assert factor("linear", 8, per_replica=False, total=256, base=64) == 4.0
     with pytest.raises(PreflightFailed, match="base_batch_size="):
         factor("linear", 8, per_replica=False, total=256, base=None)
-    with pytest.raises(PreflightFailed, match="global_batch_size="):
+    with pytest.raises(PreflightFailed, match="batch_size="):
         factor("linear", 8, per_replica=False, total=None, base=64)
     with pytest.raises(PreflightFailed, match="'sqrt' is unknown"):
         check_scaling("sqrt")

@@ -1,13 +1,13 @@
 """The CheckpointManager: decides when to save; saves and restores one training."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dtj_trainer.checkpoint import job_file
 from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
-from dtj_trainer.checkpoint.content import CheckpointContent, TrackableContent, TrainingPosition
+from dtj_trainer.checkpoint.content import CheckpointContent, EpochLogs, TrackableContent, TrainingPosition
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
@@ -112,7 +112,18 @@ class CheckpointManager:
         """The metrics of the last epoch before the restored checkpoint."""
         return self._trackable.content.metrics if self.directory else {}
 
-    def save(self, position: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
+    @property
+    def history(self) -> Sequence[EpochLogs]:
+        """The epochs that had ended at the restored checkpoint."""
+        return self._trackable.content.history if self.directory else ()
+
+    def save(
+        self,
+        position: TrainingPosition,
+        epoch: int,
+        metrics: Mapping[str, float],
+        history: Sequence[EpochLogs] = (),
+    ) -> None:
         """Begin to save. Every process calls it; the chief writes, the others take part where reading is a collective.
 
         In the other processes it returns after the chief: the chief may wait for an earlier save, and all processes
@@ -127,7 +138,7 @@ class CheckpointManager:
         self._last_save = time.monotonic()
         self._begun_step = position.step
         if self._owner is not None or _reading_is_collective(self._objects):
-            self._begin_save(position, epoch, metrics)
+            self._begin_save(CheckpointContent(position, metrics, tuple(history)), epoch)
         self._context.coordination.wait_for_chief(f"saving/{position.step}")
 
     def wait_before_exit(self) -> None:
@@ -150,9 +161,9 @@ class CheckpointManager:
         if self.directory:
             self._checkpointer.write_done_file(DoneFile(position.step, metrics))
 
-    def _begin_save(self, position: TrainingPosition, epoch: int, metrics: Mapping[str, float]) -> None:
-        started = self._last_save
-        self._trackable.content = CheckpointContent(position, metrics)
+    def _begin_save(self, content: CheckpointContent, epoch: int) -> None:
+        started, position = self._last_save, content.position
+        self._trackable.content = content
         job = replace(self._job, step=position.step, epoch=epoch, examples=position.data.examples)
 
         def report() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,18 +23,34 @@ class TrainingPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochLogs:
+    """The metrics of an epoch, as in a Keras History."""
+
+    epoch: int
+    logs: Mapping[str, Any]
+    """Numbers, or lists of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointContent:
     """The part of a checkpoint that is not variables."""
 
     position: TrainingPosition = field(default_factory=TrainingPosition)
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Those of the last epoch before the checkpoint."""
+    history: Sequence[EpochLogs] = ()
+    """The epochs that have ended."""
 
 
 def serialize(content: CheckpointContent) -> str:
     """Return the content and the current random states, as a checkpoint stores them."""
     return json.dumps(
-        {"position": position_to_json(content.position), "metrics": dict(content.metrics), **_random_state()}
+        {
+            "position": position_to_json(content.position),
+            "metrics": dict(content.metrics),
+            "history": [{"epoch": each.epoch, "logs": dict(each.logs)} for each in content.history],
+            **_random_state(),
+        }
     )
 
 
@@ -42,7 +58,8 @@ def restore(text: str | bytes) -> CheckpointContent:
     """Set the random states that a checkpoint holds, and return the rest of its content."""
     found: dict[str, Any] = json.loads(text)
     _set_random_state(found)
-    return CheckpointContent(position_from_json(found["position"]), found.get("metrics", {}))
+    history = tuple(EpochLogs(each["epoch"], each["logs"]) for each in found.get("history", []))
+    return CheckpointContent(position_from_json(found["position"]), found.get("metrics", {}), history)
 
 
 def position_to_json(position: TrainingPosition) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class JobFile:
     accumulate: int
     global_batch: int | None
     global_batch_given: int | None
-    """`global_batch_size` as it was given; None if the per-replica size was given, or a Dataset."""
+    """`batch_size` as it was given; None if the per-replica size was given, none, or batches."""
     job: str
     """The job's hash."""
     attempt: int
@@ -132,5 +132,5 @@ def _differences(before: JobFile, now: JobFile) -> list[tuple[str, str | int, st
         found.append(("seed", before.seed, now.seed))
     old, new = before.global_batch_given, now.global_batch_given
     if old is not None and new is not None and old != new:
-        found.append(("global_batch_size", old, new))
+        found.append(("batch_size", old, new))
     return found

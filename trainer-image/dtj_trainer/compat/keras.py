@@ -99,7 +99,7 @@ def keep_added_losses(model: Model, scope: Any) -> None:
 class _Sums(threading.local):
     """A thread-local factor of sums: TensorFlow traces each replica in its own thread."""
 
-    factor: int | None = None
+    factor: Tensor | None = None
 
 
 _sums = _Sums()
@@ -117,8 +117,11 @@ def scalable_sums() -> Iterator[None]:
 
     def reduced(values: Tensor, sample_weight: Tensor = None, reduction: str | None = "sum_over_batch_size") -> Tensor:
         found = reduce_values(values, sample_weight, reduction)
-        is_sum = reduction == "sum" or len(found.shape) > 0
-        return found * _sums.factor if _sums.factor and is_sum else found
+        if _sums.factor is None or not (reduction == "sum" or len(found.shape) > 0):
+            return found
+        import tensorflow as tf
+
+        return found * tf.cast(_sums.factor, found.dtype)
 
     losses.reduce_values = reduced
     try:
@@ -128,7 +131,7 @@ def scalable_sums() -> Iterator[None]:
 
 
 @contextmanager
-def sums_times(factor: int) -> Iterator[None]:
+def sums_times(factor: Tensor | None) -> Iterator[None]:
     """Multiply Keras losses that are not means (reduction "sum" or "none") by `factor` inside, in this thread."""
     _sums.factor = factor
     try:

@@ -11,7 +11,7 @@ class BatchSize:
     total: int | None
     """None where the dataset decides."""
     given: int | None
-    """`global_batch_size` as the caller gave it; None if it gave the per-replica one, or a Dataset."""
+    """`batch_size` as the caller gave it; None if it gave the per-replica one, none, or batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Sharding:
     def local_replicas(self) -> int:
         """The number of replicas in this process."""
         return max(1, self.replicas // self.workers)
+
+    @property
+    def first_replica(self) -> int:
+        """The number of the first replica of this process among all."""
+        return self.rank * self.local_replicas
 
     def shard(self, global_batch: int) -> Shard:
         """Return the shard of this process for batches of that size."""

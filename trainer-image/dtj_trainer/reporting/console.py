@@ -8,6 +8,8 @@ EVERY_SECONDS = 5.0
 """Time between two lines in a log."""
 DRAW_SECONDS = 0.1
 """Time between two updates of the bar on a terminal."""
+ONE_LINE_AN_EPOCH = 2
+"""A value of Keras' `verbose`."""
 BAR_WIDTH = 24
 """Characters of the bar."""
 BEGINNING_OF_LINE = "\r\x1b[2K"
@@ -15,15 +17,19 @@ BEGINNING_OF_LINE = "\r\x1b[2K"
 
 
 class Console:
-    """A bar on a terminal, a line every few seconds elsewhere, and a line at the end of each epoch."""
+    """A bar on a terminal, a line every few seconds elsewhere, and a line at the end of each epoch.
 
-    def __init__(self, *, enabled: bool, total_steps: int, epochs: int | None) -> None:
-        self._enabled = enabled
+    `verbose` as in Keras: 0 prints nothing, 2 a line an epoch alone.
+    """
+
+    def __init__(self, *, enabled: bool, total_steps: int, epochs: int | None, verbose: str | int = "auto") -> None:
+        self._enabled = enabled and verbose != 0
         self._total_steps = total_steps
         self._epochs = epochs
         self._since = time.monotonic()
         self._examples = 0
-        self._bar = enabled and sys.stdout.isatty()
+        self._each_epoch_only = verbose == ONE_LINE_AN_EPOCH
+        self._bar = self._enabled and not self._each_epoch_only and sys.stdout.isatty()
         self._rate = 0.0
 
     def steps_done(self, step: int, epoch: int, loss: float | None, examples: int) -> None:
@@ -33,7 +39,7 @@ class Console:
         metrics = {} if loss is None else {"loss": loss}
         if self._bar and passed >= DRAW_SECONDS:
             self._draw(self._line(step, epoch, metrics))
-        elif not self._bar and passed >= EVERY_SECONDS:
+        elif not self._bar and not self._each_epoch_only and passed >= EVERY_SECONDS:
             self.print(self._line(step, epoch, metrics))
 
     def epoch_ended(self, step: int, epoch: int, metrics: Mapping[str, float]) -> None:

@@ -34,9 +34,9 @@ class Callbacks:
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
         self._list = None
         if callbacks:
-            per_epoch = schedule.per_epoch or schedule.total
+            per_epoch = schedule.batches or schedule.total
             self._list = keras.callbacks.CallbackList(
-                own, add_history=True, model=model, epochs=schedule.epochs, steps=per_epoch, verbose=0
+                own, add_history=True, model=model, epochs=schedule.last_epoch, steps=per_epoch, verbose=0
             )
         self._schedule = schedule
 
@@ -51,16 +51,19 @@ class Callbacks:
     def hooks(self, evaluation: Validation | None) -> Hooks:
         callbacks = self._list
         if callbacks is None:
-            return Hooks(validate=evaluation.run if evaluation else None)
+            return Hooks(validate=evaluation.run, validation_due=evaluation.is_due) if evaluation else Hooks()
         hooks = Hooks(
             epoch_begin=callbacks.on_epoch_begin,
             epoch_end=callbacks.on_epoch_end,
             validate=self._with_callbacks(evaluation, callbacks) if evaluation else None,
+            validation_due=evaluation.is_due if evaluation else lambda _: True,
             wants_stop=lambda: bool(self._model.stop_training),
         )
         if self._wants_training_batches:
-            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._schedule.batch(step))
-            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(self._schedule.batch(step), means)
+            hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._schedule.step_in_epoch(step))
+            hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(
+                self._schedule.step_in_epoch(step), means
+            )
         return hooks
 
     def _with_callbacks(self, evaluation: Validation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:

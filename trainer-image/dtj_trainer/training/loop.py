@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
-from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint.content import EpochLogs, TrainingPosition
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, nonfinite_loss
 from dtj_trainer.initialization import restore_garbage_collection
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.reporting.training_log import StepReport, TrainingLog
-from dtj_trainer.training.history import numbers
+from dtj_trainer.training.history import history_logs, numbers
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
 from dtj_trainer.training.steps.trainable import Trainable
@@ -36,6 +36,7 @@ class Hooks:
     epoch_end: Callable[[int, dict[str, Any]], None] | None = None
     validate: Callable[[], Mapping[str, Any] | None] | None = None
     """Returns None if the process was preempted meanwhile."""
+    validation_due: Callable[[int], bool] = lambda _: True
     wants_stop: Callable[[], bool] = lambda: False
 
     @property
@@ -54,7 +55,9 @@ class TrainingLoop:
     schedule: Schedule
     checkpoints: CheckpointManager
     position: TrainingPosition
-    accumulate: int = 1
+    history: list[EpochLogs] = field(default_factory=list)
+    """The epochs so far, those before a restart too; the loop adds to it."""
+    verbose: str | int = "auto"
     hooks: Hooks = field(default_factory=Hooks)
 
     def run(self) -> tuple[TrainingPosition, dict[str, float]]:
@@ -83,8 +86,8 @@ class _Run:
         self.metric_sums = dict(loop.position.metric_sums)
         self.metric_examples = loop.position.metric_examples
         self.reported = time.monotonic()
-        epochs = loop.schedule.epochs if loop.schedule.per_epoch else None
-        self.log = TrainingLog(self.context, total_steps=loop.schedule.total, epochs=epochs)
+        epochs = loop.schedule.last_epoch if loop.schedule.batches else None
+        self.log = TrainingLog(self.context, total_steps=loop.schedule.total, epochs=epochs, verbose=loop.verbose)
         logs, steps = self.context.environment.checkpoint.logs, self.context.environment.profile_steps
         self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False
@@ -124,7 +127,7 @@ class _Run:
             loop.hooks.batch_begin(self.position.step)
         self.profiler.before(self.position.step, steps)
         started = time.monotonic()
-        result = loop.runner(steps, self._votes())
+        result = loop.runner(steps, self._votes(), loop.schedule.batches_of(self.position.step))
         seconds = time.monotonic() - started
         self._advance(steps, seconds, result)
         self.profiler.after(self.position.step)
@@ -161,14 +164,18 @@ class _Run:
         if self.loop.hooks.single_steps:
             return 1
         step = self.position.step
-        ends = [self.loop.schedule.next_end(step), self.loop.checkpoints.next_save_step(step)]
-        return max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
+        schedule = self.loop.schedule
+        ends = [schedule.next_end(step), self.loop.checkpoints.next_save_step(step)]
+        steps = max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
+        if steps > 1 and schedule.batches_of(step + steps - 1) != schedule.batches_of(step):
+            steps -= 1  # the last update of an epoch takes fewer batches, in a call of its own
+        return steps
 
     def _votes(self) -> Votes:
         commands = self.context.commands
         chief, hooks = self.context.is_chief, self.loop.hooks
         wanted = commands.checkpoint_wanted.is_set() or (chief and self.loop.checkpoints.save_is_overdue())
-        report_due = self.loop.schedule.per_epoch is None and time.monotonic() - self.reported >= REPORT_SECONDS
+        report_due = self.loop.schedule.batches is None and time.monotonic() - self.reported >= REPORT_SECONDS
         return Votes(
             seconds_per_step=self.seconds_per_step,
             save=float(wanted),
@@ -180,7 +187,8 @@ class _Run:
     def _advance(self, steps: int, seconds: float, result: StepResult) -> None:
         """Advance the position by `steps` steps, and add their metrics."""
         before, self.calls = self.position, self.calls + 1
-        data = before.data.after(steps * self.loop.accumulate, result.examples, self.context.workers)
+        batches = self.loop.schedule.batches_in(before.step, steps)
+        data = before.data.after(batches, result.examples, self.context.workers)
         self.position = TrainingPosition(before.step + steps, data)
         if self.calls == 1:
             restore_garbage_collection()
@@ -241,11 +249,12 @@ class _Run:
         """Validate, report the metrics of the epoch, and call `on_epoch_end`."""
         loop, epoch, metrics = self.loop, self._epoch(), self.metrics
         loop.trainable.sync_statistics()  # callbacks write too
-        pauses = loop.hooks.validate is not None or loop.hooks.epoch_end is not None
+        validate = loop.hooks.validate if loop.hooks.validation_due(epoch) else None
+        pauses = validate is not None or loop.hooks.epoch_end is not None
         if pauses:
             self.context.reporter.phase("validate")
-        if loop.hooks.validate is not None:
-            validated = loop.hooks.validate()
+        if validate is not None:
+            validated = validate()
             if validated is None:
                 self.position = replace(self.position, epoch_end_pending=True)
                 self._save_and_exit()
@@ -257,6 +266,7 @@ class _Run:
             loop.hooks.epoch_end(epoch, self.epoch_logs)
             loop.trainable.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.epoch_logs))  # it may have added some
+        loop.history.append(EpochLogs(epoch, history_logs(self.epoch_logs)))
         stop = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.context.coordination.broadcast(stop)) if self.context.workers > 1 else bool(stop)
         self.position = replace(self.position, epoch_end_pending=False)
@@ -269,7 +279,8 @@ class _Run:
         self.loop.trainable.sync_statistics()
         self.log.flush()
         position = replace(self.position, metric_sums=dict(self.metric_sums), metric_examples=self.metric_examples)
-        self.loop.checkpoints.save(position, self.loop.schedule.epoch(self.position.step), self.metrics)
+        epoch = self.loop.schedule.epoch(self.position.step)
+        self.loop.checkpoints.save(position, epoch, self.metrics, self.loop.history)
         self.context.reporter.phase("train")
 
     def _save_and_exit(self) -> NoReturn:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dtj_trainer.checkpoint import export as exported
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
-from dtj_trainer.checkpoint.content import TrainingPosition
+from dtj_trainer.checkpoint.content import EpochLogs, TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
@@ -16,7 +16,7 @@ from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.training.callbacks import Callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
-from dtj_trainer.training.history import Result
+from dtj_trainer.training.history import History, make_history
 from dtj_trainer.training.loop import TrainingLoop
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.compiled_step import CompiledStep
@@ -43,6 +43,7 @@ class Training:
     seed: int
     began: float
     """time.monotonic() at the call of fit or train."""
+    verbose: str | int = "auto"
     model: Any = None
     """The Keras model, which the result names; None for `dtj.train`."""
     load_initial_weights: Callable[[], None] | None = None
@@ -51,7 +52,7 @@ class Training:
     """Where the chief writes a SavedModel at the end."""
 
 
-def run_training(training: Training) -> Result:
+def run_training(training: Training) -> History:
     """Take over, restore, seek, train, finish. In this order: a standby touches no checkpoint before it takes over.
 
     Raises:
@@ -60,8 +61,8 @@ def run_training(training: Training) -> Result:
         UserError: the loss is no longer finite.
         Preempted: asked to leave; the state is saved.
     """
-    context, trainable, accumulate = training.context, training.trainable, training.accumulate
-    job = JobFile.of(context, training.data.batch_size, training.seed, accumulate)
+    context, trainable = training.context, training.trainable
+    job = JobFile.of(context, training.data.batch_size, training.seed, training.accumulate)
     checkpoints = CheckpointManager(context, trainable.objects, job)
     if context.role == "evaluator":
         return _evaluate_checkpoints(training, checkpoints)
@@ -76,7 +77,10 @@ def run_training(training: Training) -> Result:
     callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
     runner.seek(position)
     _check_same_data(context, training.data)
-    loop = TrainingLoop(context, trainable, runner, schedule, checkpoints, position, accumulate)
+    history = [] if resumed is None else list(checkpoints.history)
+    loop = TrainingLoop(
+        context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
+    )
     loop.hooks = callbacks.hooks(training.validation)
     context.reporter.phase("build", time.monotonic() - training.began - waited)
     callbacks.begin()
@@ -84,16 +88,24 @@ def run_training(training: Training) -> Result:
     trainable.finish()
     context.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
-    _finish(training, checkpoints, position, schedule.epoch(position.step), metrics)
-    return Result(position.step, metrics, context.choice.type, resumed.step if resumed else None, training.model)
+    _finish(training, checkpoints, position, schedule.epoch(position.step), metrics, history)
+    return make_history(
+        training.callback_model,
+        history,
+        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": schedule.batches},
+        step=position.step,
+        metrics=metrics,
+        strategy=context.choice.type,
+        resumed_from=resumed.step if resumed else None,
+    )
 
 
-def check_arguments(context: TrainContext, name: str, accumulate: int) -> None:
+def check_arguments(context: TrainContext, name: str) -> None:
     """Refuse arguments under which the training would not do what the program asks for.
 
     Raises:
         PreflightFailed: the strategy is None, and there are several processes; or a second training would continue from
-            the checkpoints of the first, which has finished; or `accumulate` is below 1.
+            the checkpoints of the first, which has finished.
     """
     if context.trained and context.environment.checkpoint.directory:
         raise PreflightFailed(
@@ -105,8 +117,6 @@ def check_arguments(context: TrainContext, name: str, accumulate: int) -> None:
             f"strategy None leaves the training to the program, so {name} cannot share it among "
             f"{context.environment.trainers} processes; choose another strategy, or use dtj.session"
         )
-    if accumulate < 1:
-        raise PreflightFailed(f"accumulate is {accumulate}; it has to be at least 1")
 
 
 def set_seed(context: TrainContext, seed: int) -> int:
@@ -126,15 +136,21 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 
 def _step_runner(training: Training) -> StepRunner:
     """Return the step runner of the strategy; it reads the data from the position given to `seek`."""
-    context, data, accumulate = training.context, training.data, training.accumulate
+    context, data = training.context, training.data
     if not context.asynchronous:
-        return CompiledStep(context, training.trainable, lambda position: data.dataset(position.data), accumulate)
+        return CompiledStep(
+            context,
+            training.trainable,
+            lambda position: data.dataset(position.data),
+            accumulate=training.accumulate,
+            batches_are_global=data.batches_are_global,
+        )
     made = coordinator(context)
     return ParameterServerStepRunner(
         context,
         training.trainable,
         made,
-        lambda position: closure_data(data, context, position.data, accumulate, made),
+        lambda position: closure_data(data, context, position.data, made),
     )
 
 
@@ -148,11 +164,10 @@ def _wait_for_takeover(runner: StepRunner) -> float:
 
 def _from_position(training: Training, position: TrainingPosition) -> Schedule:
     """Return the schedule from `position` on, which may have been reached with other batch sizes."""
-    schedule, known = training.schedule, training.data.steps_per_epoch
-    update = (training.data.batch_size.total or 0) * training.accumulate
-    if known is None or not update or schedule.per_epoch != known:
+    schedule, known = training.schedule, training.data.batches_per_pass
+    if known is None or schedule.batches != known:
         return schedule
-    return schedule.after(position.step, position.data.examples // update)
+    return schedule.after(position.step, training.data.batches_before(position.data))
 
 
 def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
@@ -173,12 +188,14 @@ def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
         )
 
 
-def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) -> Result:
+def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) -> History:
     """Run the evaluator loop, in the evaluator."""
     context, validation = training.context, training.validation
     step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).run()
     context.reporter.phase("done")
-    return Result(step, metrics, context.choice.type, None, training.model)
+    return make_history(
+        training.callback_model, [], {}, step=step, metrics=metrics, strategy=context.choice.type, resumed_from=None
+    )
 
 
 def _finish(
@@ -187,12 +204,13 @@ def _finish(
     position: TrainingPosition,
     epoch: int,
     metrics: dict[str, float],
+    history: Sequence[EpochLogs],
 ) -> None:
     """Save the last step, export, write done.json, and wait for all processes."""
     context = training.context
     context.reporter.phase("save")
     training.trainable.sync_statistics()
-    checkpoints.save(position, epoch, metrics)
+    checkpoints.save(position, epoch, metrics, history)
     checkpoints.wait_until_finished()
     if context.is_chief:
         context.reporter.phase("finish")

@@ -1,19 +1,19 @@
 """dtj.train: a custom training step in the same loop, with the same guarantees."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
+from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
-from dtj_trainer.training.history import Result
+from dtj_trainer.training.history import History
 from dtj_trainer.training.run_training import Training, check_arguments, run_training, set_seed
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.custom_step import CustomStep, build
-from dtj_trainer.training.validation import Validation
+from dtj_trainer.training.validation import Validation, ValidationSchedule
 
 
 @dataclass(slots=True)
@@ -32,17 +32,18 @@ def train(
     *,
     state: Any,
     data: Any,
-    validation: Any = None,
+    validation_data: Any = None,
     validation_step: Callable[[Any, Any], Any] | None = None,
+    batch_size: int | None = None,
+    per_replica_batch_size: int | None = None,
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
-    global_batch_size: int | None = None,
-    per_replica_batch_size: int | None = None,
     accumulate: int = 1,
-    callbacks: Sequence[Any] | None = (),
+    callbacks: Any = None,
+    name: str | None = None,
     seed: int = 0,
-) -> Result:
+) -> History:
     """Train `state` (a tf.Module, a dict of trackables, or a function that makes one) by `train_step(state, batch)`.
 
     The step runs in replica context under `strategy.run`, on the batch of one replica, and returns a dict of scalars;
@@ -52,7 +53,7 @@ def train(
     gradients as it likes.
 
     `validation_step(state, batch)` returns a dict of means over its examples; at each epoch's end they are averaged
-    over all of `validation`, and named `val_…`. Keras callbacks get a `model` that has `state`,
+    over all of `validation_data`, and named `val_…`. Keras callbacks get a `model` that has `state`,
     `stop_training` and `stop_evaluating`.
 
     Raises:
@@ -61,22 +62,30 @@ def train(
     context = init()
     with exit_on_failure(context):
         began = time.monotonic()
-        check_arguments(context, "dtj.train", accumulate)
-        if validation is not None and validation_step is None:
+        check_arguments(context, "dtj.train")
+        if name is not None:
+            raise PreflightFailed("name= is for programs with several trainings, which are not built yet; leave it out")
+        if validation_data is not None and validation_step is None:
             raise PreflightFailed(
-                "dtj.train got validation= and no way to do it; give validation_step=fn(state, batch)"
+                "dtj.train got validation_data= and no way to do it; give validation_step=fn(state, batch)"
             )
         seed = set_seed(context, seed)
         adapter = get_data_adapter(
-            data,
+            GivenData.of_training(data),
             context.sharding,
-            global_batch_size=global_batch_size,
+            batch_size=batch_size,
             per_replica_batch_size=per_replica_batch_size,
-            accumulate=accumulate,
             seed=seed,
-            length=EpochLength.of(epochs, steps, steps_per_epoch),
+            length=EpochLength.of(epochs, steps, steps_per_epoch, accumulate),
         )
-        schedule = Schedule.of(epochs, steps, steps_per_epoch, adapter.steps_per_epoch)
+        schedule = Schedule.of(
+            epochs,
+            steps,
+            steps_per_epoch,
+            adapter.batches_per_pass,
+            accumulate=accumulate,
+            passes_end=adapter.passes_end,
+        )
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, context)
         trainable = CustomStep(train_step, held, validation_step, accumulate)
@@ -86,7 +95,13 @@ def train(
                 trainable,
                 adapter,
                 schedule,
-                validation=Validation.of(trainable, context, validation, adapter.batch_size),
+                validation=Validation.of(
+                    trainable,
+                    context,
+                    None if validation_data is None else GivenData.of_validation(validation_data),
+                    ValidationSchedule(),
+                    adapter.batch_size,
+                ),
                 callbacks=callbacks,
                 callback_model=Subject(held),
                 accumulate=accumulate,

@@ -1,13 +1,14 @@
 """Validation: each process evaluates its share, and the sums are added up."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
+from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, GivenData, get_validation_adapter
+from dtj_trainer.data.adapters.tensor_rows import every_nth_row
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.training.steps import packing
@@ -35,13 +36,44 @@ class _Round(NamedTuple):
     preempted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ValidationSchedule:
+    """When and how to validate: the `validation_…` arguments of `keras.Model.fit`."""
+
+    batch_size: int | None = None
+    steps: int | None = None
+    freq: int | Sequence[int] = 1
+    """After every so many epochs, or after these, counted from 1."""
+
+    def check(self) -> None:
+        """Raise PreflightFailed for a number that is impossible."""
+        for name, value in (("batch_size", self.batch_size), ("steps", self.steps), ("freq", self.freq)):
+            if isinstance(value, int) and value < 1:
+                raise PreflightFailed(f"validation_{name} is {value}; it has to be at least 1")
+
+    def is_due(self, epoch: int) -> bool:
+        """Return whether to validate at the end of an epoch, counted from 0."""
+        return (epoch + 1) % self.freq == 0 if isinstance(self.freq, int) else epoch + 1 in self.freq
+
+
 class Validation:
     """The validation of one training; `run` is called by every process at the same step."""
 
-    def __init__(self, trainable: Trainable, context: TrainContext, data: Any, batch_size: BatchSize) -> None:
+    def __init__(
+        self,
+        trainable: Trainable,
+        context: TrainContext,
+        data: GivenData,
+        schedule: ValidationSchedule,
+        batch_size: BatchSize,
+    ) -> None:
+        schedule.check()
+        self.is_due = schedule.is_due
+        if schedule.batch_size is not None:
+            batch_size = BatchSize(schedule.batch_size, schedule.batch_size)
         self._trainable = trainable
         self._context = context
-        self._data = get_validation_adapter(data, context.sharding, batch_size)
+        self._data = get_validation_adapter(data, context.sharding, batch_size, schedule.steps)
         self._output: EvaluationOutput
         self._dataset: Any = None
         self._evaluate_batch: Any = None
@@ -52,9 +84,16 @@ class Validation:
         """The metrics of the last run, complete or not; names without `val_`."""
 
     @classmethod
-    def of(cls, trainable: Trainable, context: TrainContext, data: Any, batch_size: BatchSize) -> "Validation | None":
+    def of(
+        cls,
+        trainable: Trainable,
+        context: TrainContext,
+        data: GivenData | None,
+        schedule: ValidationSchedule,
+        batch_size: BatchSize,
+    ) -> "Validation | None":
         """Return the validation of a training; None without data."""
-        return None if data is None else cls(trainable, context, data, batch_size)
+        return None if data is None else cls(trainable, context, data, schedule, batch_size)
 
     def run(self, each: BatchHooks | None = None) -> Mapping[str, Any] | None:
         """Return means and metrics over the whole validation data, names with `val_` before them.
@@ -168,7 +207,7 @@ class Validation:
             replica = tf.distribute.get_replica_context()
             if context.local_replicas > 1:
                 number = replica.replica_id_in_sync_group % context.local_replicas
-                batch = tf.nest.map_structure(lambda tensor: tensor[number :: context.local_replicas], batch)
+                batch = every_nth_row(batch, number, context.local_replicas)
             return self._packed(batch)
 
         with self._trainable.tracing():

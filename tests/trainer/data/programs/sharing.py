@@ -33,7 +33,7 @@ if KIND == "dataset":
     data = tf.data.Dataset.from_tensor_slices({"id": tf.range(96)}).batch(int(FOLDER), drop_remainder=True)
 else:
     data = dtj.data.Pipeline(SOURCES[KIND](), shuffle=7, cache=bool(os.environ.get("TEST_CACHE")), map=mapped)
-    size = {"global_batch_size": 6}
+    size = {"batch_size": 6}
 log = (OUT / f"{os.getpid()}.log").open("a")
 
 

@@ -19,6 +19,6 @@ def column(each, label):
 
 
 pipeline = dtj.data.Pipeline(source, map=column, shuffle=100)
-result = dtj.fit(model, pipeline, validation=pipeline, epochs=4, global_batch_size=20)
+result = dtj.fit(model, pipeline, validation_data=pipeline, epochs=4, batch_size=20)
 sys.stdout.write("SAY " + json.dumps({"step": result.step, **result.metrics}) + "\n")
 sys.stdout.flush()

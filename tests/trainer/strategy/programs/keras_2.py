@@ -38,7 +38,7 @@ def step(state, batch):
 
 
 pipeline = dtj.data.Pipeline(dtj.data.numpy(ids, ((ids % 7) / 7.0).astype("float32")))
-result = dtj.train(step, state=state, data=pipeline, epochs=20, global_batch_size=24)
+result = dtj.train(step, state=state, data=pipeline, epochs=20, batch_size=24)
 told = {"loss": result.metrics["loss"], "variables": {v.name: v.device for v in held["model"].variables}}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()

@@ -32,7 +32,7 @@ def step(held: dict[str, tf.Variable], batch: tf.Tensor) -> dict[str, tf.Tensor]
     return {"loss": loss}
 
 
-dtj.train(step, state=state, data=dtj.data.Pipeline(dtj.data.numpy(ids, ids)), epochs=1, global_batch_size=24)
+dtj.train(step, state=state, data=dtj.data.Pipeline(dtj.data.numpy(ids, ids)), epochs=1, batch_size=24)
 (peak,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 told = {
     "shards": len(getattr(made["table"], "variables", [None])),

@@ -64,10 +64,10 @@ result = dtj.train(
     step,
     state=keep,
     data=dtj.data.Pipeline(dtj.data.numpy(ids, wanted)),
-    validation=dtj.data.Pipeline(dtj.data.numpy(ids[:101], wanted[:101])),
+    validation_data=dtj.data.Pipeline(dtj.data.numpy(ids[:101], wanted[:101])),
     validation_step=check,
     epochs=4,
-    global_batch_size=24,
+    batch_size=24,
     callbacks=[Two()],
 )
 told: dict[str, object] = {
@@ -102,13 +102,13 @@ if "TEST_TABLE" in os.environ:
         dtj.data.csv(os.environ["TEST_TABLE"], columns=["a", "b"], label="y"),
         map=lambda row, y: (tf.cast(tf.stack([row["a"], row["b"]]), tf.float32), tf.cast([y], tf.float32)),
     )
-    fitted = dtj.fit(wide, table, validation=table, epochs=8, global_batch_size=10)
+    fitted = dtj.fit(wide, table, validation_data=table, epochs=8, batch_size=10)
     told["table"] = {"step": fitted.step, "loss": fitted.metrics["val_loss"]}
     ends: list[str] = []
     arrays = dtj.data.numpy(np.ones((40, 2), "float32"), np.ones((40, 1), "float32"))
     for once in (replace(table, repeat=False), dtj.data.Pipeline(arrays, repeat=False)):
         try:
-            dtj.fit(wide, once, steps=100, global_batch_size=10)
+            dtj.fit(wide, once, steps=100, batch_size=10)
         except Exception as refusal:  # noqa: BLE001 - told to the test
             ends.append(f"{type(refusal).__name__}: {refusal}")
     told["ends"] = ends

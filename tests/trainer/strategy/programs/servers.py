@@ -45,9 +45,9 @@ class Told(keras.callbacks.Callback):
 result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, y)),
-    validation=dtj.data.Pipeline(dtj.data.numpy(x[:101], y[:101])),
+    validation_data=dtj.data.Pipeline(dtj.data.numpy(x[:101], y[:101])),
     epochs=int(os.environ.get("TEST_EPOCHS", "6")),
-    global_batch_size=24,
+    batch_size=24,
     callbacks=[Told()],
     export=os.environ.get("TEST_EXPORT"),
 )

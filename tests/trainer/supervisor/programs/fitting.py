@@ -30,7 +30,7 @@ result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, x[:, :3].sum(1, keepdims=True))),
     steps=int(sys.argv[1]),
-    global_batch_size=24,
+    batch_size=24,
     callbacks=[Slowly()],
 )
 print("SAY weights", *(float(value) for weights in model.get_weights() for value in weights.ravel()), flush=True)

@@ -19,4 +19,4 @@ model = keras.Sequential(
 )
 model.compile("amad" if MISTAKE == "optimizer" else "sgd", "mse")
 source = dtj.data.parquet(PLACE[0]) if MISTAKE == "hdfs" else dtj.data.numpy(x, y)
-dtj.fit(model, dtj.data.Pipeline(source), steps=10, global_batch_size=24)
+dtj.fit(model, dtj.data.Pipeline(source), steps=10, batch_size=24)

@@ -21,7 +21,7 @@ x = np.random.default_rng(0).normal(size=(96, 4)).astype("float32")
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
 model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae"])
 pairs = dtj.data.numpy(x, x[:, :1])
-result = dtj.fit(model, dtj.data.Pipeline(pairs), validation=dtj.data.Pipeline(pairs), epochs=2, global_batch_size=24)
+result = dtj.fit(model, dtj.data.Pipeline(pairs), validation_data=dtj.data.Pipeline(pairs), epochs=2, batch_size=24)
 status: dict[str, object] = {}
 deadline = time.monotonic() + 10
 while status.get("phase") != "done" and time.monotonic() < deadline:

@@ -62,7 +62,7 @@ result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, y)),
     steps=int(sys.argv[1]),
-    global_batch_size=24,
+    batch_size=24,
     callbacks=[Slow()],
     export="exported" if sys.argv[2:] == ["export"] else None,
 )

@@ -34,7 +34,7 @@ callbacks = [
     keras.callbacks.BackupAndRestore(sys.argv[1]),
     Listener(),
 ]
-result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, y)), epochs=4, global_batch_size=24, callbacks=callbacks)
+result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, y)), epochs=4, batch_size=24, callbacks=callbacks)
 weights = [float(value) for w in model.get_weights() for value in np.ravel(w)]
 told = {"weights": weights, "rate": rates[-1], "loss": result.metrics["loss"]}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from typing import Any
 
 import keras
 import numpy as np
@@ -31,24 +32,24 @@ def pipeline() -> dtj.data.Pipeline:
     return dtj.data.Pipeline(dtj.data.numpy(X, Y))
 
 
-def told(made: keras.Model, result: dtj.Result) -> dict[str, object]:
+def told(made: keras.Model, result: Any) -> dict[str, object]:
     weights = [float(value) for w in made.get_weights() for value in np.ravel(w)]
     return {"weights": weights, "metrics": dict(result.metrics), "step": result.step}
 
 
 CASES = {
-    "sgd": lambda m: dtj.fit(m, pipeline(), epochs=2, global_batch_size=24),
-    "adam": lambda m: dtj.fit(m, pipeline(), epochs=2, global_batch_size=24),
-    "clip": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24, clip_norm=0.1),
-    "keras_clip": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24),
-    "accumulate": lambda m: dtj.fit(m, pipeline(), steps=10, global_batch_size=12, accumulate=2),
+    "sgd": lambda m: dtj.fit(m, pipeline(), epochs=2, batch_size=24),
+    "adam": lambda m: dtj.fit(m, pipeline(), epochs=2, batch_size=24),
+    "clip": lambda m: dtj.fit(m, pipeline(), steps=20, batch_size=24, clip_norm=0.1),
+    "keras_clip": lambda m: dtj.fit(m, pipeline(), steps=20, batch_size=24),
+    "accumulate": lambda m: dtj.fit(m, pipeline(), steps=10, batch_size=12, accumulate=2),
     "dataset": lambda m: dtj.fit(
         m,
         tf.data.Dataset.from_tensor_slices((X, Y)).batch(24),
-        validation=tf.data.Dataset.from_tensor_slices((X[:50], Y[:50])).batch(24),
+        validation_data=tf.data.Dataset.from_tensor_slices((X[:50], Y[:50])).batch(24),
         epochs=2,
     ),
-    "norm": lambda m: dtj.fit(m, pipeline(), steps=20, global_batch_size=24),
+    "norm": lambda m: dtj.fit(m, pipeline(), steps=20, batch_size=24),
 }
 
 
@@ -77,7 +78,7 @@ def own() -> dict[str, object]:
             lines.append(self)
 
     in_order = dtj.data.Pipeline(dtj.data.numpy(X, Y), shuffle=0)
-    result = dtj.train(descend, state=Kept, data=in_order, steps=10, global_batch_size=12, accumulate=2)
+    result = dtj.train(descend, state=Kept, data=in_order, steps=10, batch_size=12, accumulate=2)
     return {"weights": lines[0].slope.numpy().ravel().tolist(), "metrics": dict(result.metrics), "step": result.step}
 
 

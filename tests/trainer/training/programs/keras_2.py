@@ -25,7 +25,7 @@ def compiled():
 
 def refusal(model):
     try:
-        dtj.fit(model, pipeline, steps=1, global_batch_size=24)
+        dtj.fit(model, pipeline, steps=1, batch_size=24)
     except Exception as error:  # noqa: BLE001 - told to the test
         return f"{type(error).__name__}: {error}"
 
@@ -43,7 +43,7 @@ def step(held, batch):
 
 
 told = {"model": refusal(compiled()), "function": refusal(compiled)}
-trained = dtj.train(step, state=state, data=pipeline, steps=60, global_batch_size=24)
+trained = dtj.train(step, state=state, data=pipeline, steps=60, batch_size=24)
 told["loss"] = trained.metrics["loss"]
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()

@@ -24,7 +24,7 @@ def step(held, batch):
 
 
 data = dtj.data.Pipeline(dtj.data.numpy(np.ones((64, 2), "float32"), np.ones(64, "float32")), map=lambda x, _: x)
-result = dtj.train(step, state=state, data=data, steps=6, global_batch_size=8)
+result = dtj.train(step, state=state, data=data, steps=6, batch_size=8)
 sys.stdout.write("TEST " + json.dumps({"step": result.step}) + "\n")
 sys.stdout.flush()
 os._exit(0)

@@ -48,7 +48,7 @@ def pipeline() -> dtj.data.Pipeline:
 
 
 model = compiled()
-dtj.fit(model, pipeline(), steps=20, global_batch_size=24, export=folder / "export")
+dtj.fit(model, pipeline(), steps=20, batch_size=24, export=folder / "export")
 tf.distribute.experimental_set_strategy(None)  # as whoever serves it
 loaded = tf.saved_model.load(str(folder / "export"))
 served = loaded.serve(tf.constant(x[:10]))
@@ -64,11 +64,11 @@ jobs.claim()
 for step in (20, 40):
     jobs.save(step, {"model": model, "optimizer": model.optimizer}, {}, lambda: None)
 jobs.wait_until_finished()
-before = dtj.fit(compiled(), pipeline(), steps=1, global_batch_size=24).metrics["loss"]
+before = dtj.fit(compiled(), pipeline(), steps=1, batch_size=24).metrics["loss"]
 hot = {"file": weights, "directory": folder / "hot", "prefix": saved, "job": folder / "job"}
 for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
     other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
-    again = dtj.fit(compiled(other), pipeline(), steps=1, global_batch_size=24, initial_weights=path)
+    again = dtj.fit(compiled(other), pipeline(), steps=1, batch_size=24, initial_weights=path)
     told[f"hot_{name}"] = again.metrics["loss"] / before
 wider = keras.Sequential([keras.Input((8,)), keras.layers.Dense(17), keras.layers.Dense(1)])
 wider.compile("sgd", "mse")
@@ -77,12 +77,12 @@ deeper.compile("sgd", "mse")
 cold = {"no_weights": (compiled(), folder / "none.weights.h5"), "wider": (wider, folder / "job")}
 for name, (other, path) in {**cold, "deeper": (deeper, folder / "job" / "ckpt-40")}.items():
     try:
-        dtj.fit(other, pipeline(), steps=1, global_batch_size=24, initial_weights=path)
+        dtj.fit(other, pipeline(), steps=1, batch_size=24, initial_weights=path)
     except Exception as refusal:  # noqa: BLE001 - told to the test
         told[name] = str(refusal)
 
 for kind in ("bfloat16", "float16"):
-    mixed = dtj.fit(compiled, pipeline(), steps=60, global_batch_size=24, mixed_precision=kind)
+    mixed = dtj.fit(compiled, pipeline(), steps=60, batch_size=24, mixed_precision=kind)
     told[kind] = {
         "policy": mixed.model.layers[0].dtype_policy.name,
         "optimizer": type(mixed.model.optimizer).__name__,
@@ -91,11 +91,11 @@ for kind in ("bfloat16", "float16"):
     keras.config.set_dtype_policy("float32")
 traced: list[object] = []
 try:
-    dtj.train(lambda *_: traced.append(1), state={}, data=pipeline(), validation=pipeline(), epochs=1)
+    dtj.train(lambda *_: traced.append(1), state={}, data=pipeline(), validation_data=pipeline(), epochs=1)
 except Exception as refusal:  # noqa: BLE001 - told to the test
     told["no_validation_step"] = [str(refusal), len(traced)]
 try:
-    dtj.train(lambda *_: {"loss": tf.zeros([3])}, state={}, data=pipeline(), steps=1, global_batch_size=24)
+    dtj.train(lambda *_: {"loss": tf.zeros([3])}, state={}, data=pipeline(), steps=1, batch_size=24)
 except Exception as refusal:  # noqa: BLE001 - told to the test
     told["vector"] = str(refusal)
 
@@ -130,9 +130,9 @@ class StopsAt(keras.callbacks.Callback):
 seen: list[int] = []
 listening = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
 saving = keras.callbacks.ModelCheckpoint(folder / "at-{batch}.weights.h5", save_freq=2, save_weights_only=True)
-told["stopped"] = dtj.fit(compiled(), pipeline(), epochs=3, global_batch_size=24, callbacks=[StopsAt()]).step
-dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[listening])
-dtj.fit(compiled(), pipeline(), steps=4, global_batch_size=24, callbacks=[saving])
+told["stopped"] = dtj.fit(compiled(), pipeline(), epochs=3, batch_size=24, callbacks=[StopsAt()]).step
+dtj.fit(compiled(), pipeline(), steps=4, batch_size=24, callbacks=[listening])
+dtj.fit(compiled(), pipeline(), steps=4, batch_size=24, callbacks=[saving])
 told["seen"], told["files"] = seen, sorted(path.name for path in folder.glob("at-*"))
 
 
@@ -173,10 +173,10 @@ odd = tf.data.Dataset.from_tensor_slices((x, y)).take(83).batch(24)  # 11 exampl
 tried: dict[str, tuple[object, dict[str, Any]]] = {
     "uneven": (uneven, {}),
     "odd": (odd, {}),
-    "too_short": (once, {"global_batch_size": 24}),
+    "too_short": (once, {"batch_size": 24}),
     "single": (single, {}),
     "sized": (odd, {"per_replica_batch_size": 12}),
-    "linear": (odd, {"global_batch_size": 24, "base_batch_size": 12, "learning_rate_scaling": "linear"}),
+    "linear": (odd, {"batch_size": 24, "base_batch_size": 12, "learning_rate_scaling": "linear"}),
 }
 for name, (data, sizes) in tried.items():
     try:

@@ -45,7 +45,7 @@ class Leaves(keras.callbacks.Callback):
 
 
 data = dtj.data.Pipeline(dtj.data.numpy(x, y))
-result = dtj.train(step, state=state, data=data, epochs=2, global_batch_size=24, callbacks=[Leaves()])
+result = dtj.train(step, state=state, data=data, epochs=2, batch_size=24, callbacks=[Leaves()])
 told: dict[str, Any] = {"weights": [float(value) for w in held["model"].get_weights() for value in np.ravel(w)]}
 told |= {"counted": int(held["step"].numpy()), "loss": result.metrics["loss"]}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")

@@ -34,7 +34,7 @@ def pipeline(*parts: Any) -> dtj.data.Pipeline:
 
 def fitted(model: keras.Model, data: Any = None, **options: Any) -> Told:
     data = pipeline() if data is None else data
-    sizes = {"global_batch_size": 24} if isinstance(data, dtj.data.Pipeline) else {}
+    sizes = {"batch_size": 24} if isinstance(data, dtj.data.Pipeline) else {}
     result = dtj.fit(model, data, **{"epochs": 1, "steps_per_epoch": 5, **sizes, **options})
     weights = [float(value) for w in model.get_weights() for value in np.ravel(w)]
     return {"weights": weights, "metrics": dict(result.metrics)}
@@ -90,7 +90,7 @@ class Error(keras.metrics.Sum):
 
 def scalar_loss() -> Told:
     metrics = ["mae", keras.losses.MeanSquaredError(), Error()]
-    return fitted(mlp(loss=mean_error, metrics=metrics), validation=pipeline(x[:48], y[:48]))
+    return fitted(mlp(loss=mean_error, metrics=metrics), validation_data=pipeline(x[:48], y[:48]))
 
 
 def weighted() -> Told:
@@ -98,7 +98,7 @@ def weighted() -> Told:
 
 
 def own_loss() -> Told:
-    return fitted(mlp(Mean), validation=pipeline(x[:48], y[:48]))
+    return fitted(mlp(Mean), validation_data=pipeline(x[:48], y[:48]))
 
 
 def half_loss() -> Told:
@@ -147,7 +147,7 @@ def one_part() -> Told:
 def last_example() -> Told:
     """A validation whose last batch is one example, so that one replica has none of it; all are alike."""
     alike = pipeline(*(np.repeat(part[:1], 25, 0) for part in (x, y)))
-    return fitted(mlp(loss=mean_error, metrics=[mean_error]), validation=alike)
+    return fitted(mlp(loss=mean_error, metrics=[mean_error]), validation_data=alike)
 
 
 CASES: tuple[Callable[[], Told], ...] = (

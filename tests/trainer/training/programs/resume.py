@@ -50,7 +50,7 @@ result = dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, y), map=lambda a, b: (a * 2.0, b)),
     epochs=int(os.environ.get("TEST_EPOCHS", "4")),
-    global_batch_size=None if REPLICA_BATCH else int(os.environ.get("TEST_BATCH", "24")),
+    batch_size=None if REPLICA_BATCH else int(os.environ.get("TEST_BATCH", "24")),
     per_replica_batch_size=REPLICA_BATCH,
     callbacks=[Accident()] if DIE_AT or LEAVE_AT else [],
     export=os.environ.get("TEST_EXPORT"),

@@ -24,7 +24,7 @@ dtj.fit(
     model,
     dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1])),
     epochs=2,
-    global_batch_size=24,
+    batch_size=24,
     callbacks=[
         checkpoint(folder / "epoch.keras"),
         checkpoint(folder / "best.weights.h5", monitor="loss", save_best_only=True, save_weights_only=True),

@@ -31,7 +31,7 @@ def compiled(**settings: Any) -> keras.Model:
 
 
 def loss(model: keras.Model | Callable[[], keras.Model], **options: Any) -> float:
-    ended = dtj.fit(model, pipeline, steps=10, global_batch_size=24, **options)
+    ended = dtj.fit(model, pipeline, steps=10, batch_size=24, **options)
     keras.config.set_dtype_policy("float32")
     return float(ended.metrics["loss"])
 

@@ -46,7 +46,7 @@ told: dict[str, object] = {}
 for state in (lazy, lazy_optimizer, two_optimizers, no_trackable):
     data = dtj.data.Pipeline(dtj.data.numpy(x, y))
     try:
-        told[state.__name__] = dtj.train(step, state=state, data=data, steps=8, global_batch_size=24).metrics["loss"]
+        told[state.__name__] = dtj.train(step, state=state, data=data, steps=8, batch_size=24).metrics["loss"]
     except Exception as refusal:  # noqa: BLE001 - told to the test
         told[state.__name__] = f"{type(refusal).__name__}: {refusal}"
 sys.stdout.write("TEST " + json.dumps(told) + "\n")

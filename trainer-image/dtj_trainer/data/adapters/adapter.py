@@ -1,18 +1,23 @@
-"""Data adapters: one interface to every kind of data that a user may pass to `fit` or `train`."""
+"""Data adapters: one interface to every kind of data that a user may pass to `fit`, `train` or `evaluate`."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dtj_trainer.data.adapters.batch_split import check_divisible, is_dataset, static_batch_size
+from dtj_trainer.data.adapters.array_adapter import ArrayAdapter, ArrayData, class_weights_of_batch, holds_arrays
+from dtj_trainer.data.adapters.batch_split import is_dataset, static_batch_size
 from dtj_trainer.data.adapters.function_adapter import FunctionAdapter
 from dtj_trainer.data.adapters.pipeline_adapter import PipelineAdapter
 from dtj_trainer.data.adapters.tf_dataset_adapter import INFINITE, TfDatasetAdapter, first_batch_size
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
+from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.errors import PreflightFailed
 
 EMPTY_VALIDATION = "the validation data is empty; check its files and filters"
+DEFAULT_BATCH = 32
+"""Keras' default."""
 
 
 class DataAdapter(Protocol):
@@ -21,21 +26,31 @@ class DataAdapter(Protocol):
     batch_size: BatchSize
     reads_in_python: bool
     """Whether reading it needs this process, so that a TensorFlow server cannot read it."""
+    batches_are_global: bool
+    """Whether every process knows the global batches; else each has batches of its own."""
+    passes_end: bool
+    """Whether an epoch ends where a pass over the data ends; else it goes on in the next pass."""
 
     @property
     def element_spec(self) -> Any:
-        """Return the structure of one batch of this process, as tf.TensorSpecs."""
+        """Return the structure of one batch, as tf.TensorSpecs."""
 
     @property
-    def steps_per_epoch(self) -> int | None:
-        """Return the steps in one pass over the data; None if its length is not known."""
+    def batches_per_pass(self) -> int | None:
+        """Return the batches in one pass over the data; None if its length is not known."""
+
+    def batches_before(self, position: DataPosition) -> int:
+        """Return how many batches of today's size come before `position`."""
 
     @property
     def fingerprint(self) -> str:
         """Return what must be equal in every process that shares the data, as text: its length."""
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return an infinite tf.data.Dataset of this process's batches from `position` on."""
+        """Return an infinite tf.data.Dataset from `position` on, for each global batch one element a local replica.
+
+        The elements are batches if all replicas have equally many examples, else Shares.
+        """
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Return an infinite Dataset that server `index` of `workers` reads itself, if not `reads_in_python`."""
@@ -48,100 +63,204 @@ class DataAdapter(Protocol):
 class EpochLength:
     """The length of an epoch and of the training, as far as the caller gave it."""
 
-    steps: int | None = None
-    """Steps per epoch, if the caller gave them; then the dataset is not read to count them."""
+    batches: int | None = None
+    """Batches per epoch, if the caller gave them; then the dataset is not read to count them."""
     most: int | None = None
-    """Steps of the whole training: an infinite dataset is read no further to count them."""
+    """Batches of the whole training: an infinite dataset is read no further to count them."""
 
     @classmethod
-    def of(cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None) -> "EpochLength":
+    def of(
+        cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None, accumulate: int = 1
+    ) -> "EpochLength":
         """Return it from the arguments of `fit` and `train`."""
-        return cls(steps_per_epoch or (steps if epochs is None else None), steps)
+        most = None if steps is None else steps * accumulate
+        return cls(steps_per_epoch or (most if epochs is None else None), most)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenData:
+    """The data of a call, by the names of `keras.Model.fit`."""
+
+    x: Any
+    y: Any = None
+    sample_weight: Any = None
+    class_weight: Any = None
+    name: str = "x"
+    """Of the argument, for people."""
+
+    @classmethod
+    def of_training(cls, data: Any) -> "GivenData":
+        """Return the data of `dtj.train`: a tuple of arrays is one element, as a step gets it."""
+        return cls((data,) if isinstance(data, tuple) and holds_arrays(data) else data, name="data")
+
+    @classmethod
+    def of_validation(cls, data: Any) -> "GivenData":
+        """Return the data of `validation_data`: batched data, or a tuple (x, y) or (x, y, sample_weight) of arrays."""
+        if isinstance(data, tuple | list) and not is_dataset(data):
+            if len(data) not in {1, 2, 3}:
+                raise PreflightFailed(f"validation_data has {len(data)} parts; give (x, y) or (x, y, sample_weight)")
+            x, y, sample_weight = (*data, None, None)[:3]
+            return cls(x, y, sample_weight, name="validation_data")
+        return cls(data, name="validation_data")
 
 
 def get_data_adapter(
-    data: Any,
+    data: GivenData,
     sharding: Sharding,
     *,
-    global_batch_size: int | None,
-    per_replica_batch_size: int | None,
-    accumulate: int,
-    seed: int,
-    length: EpochLength,
+    batch_size: int | None,
+    per_replica_batch_size: int | None = None,
+    shuffle: bool = True,
+    seed: int = 0,
+    length: EpochLength = EpochLength(),
 ) -> DataAdapter:
     """Return the adapter of training data.
 
     Raises:
-        PreflightFailed: an unsupported kind of data; or a batch size that is missing, given twice, not divisible by
-            the replicas, or not that of the Dataset's batches.
+        PreflightFailed: an unsupported kind of data; or arguments that do not go together.
     """
-    _check_kind("data", data)
-    if isinstance(data, Pipeline):
-        size = _pipeline_batch_size(sharding.replicas, global_batch_size, per_replica_batch_size)
-        return PipelineAdapter(data, sharding, size, accumulate=accumulate, seed=seed)
-    if not is_dataset(data):
-        return FunctionAdapter(data, sharding)
-    total = static_batch_size(data)
-    if total is not None:
-        check_divisible(total, sharding.replicas)
-    _check_batch_size(data, sharding.replicas, global_batch_size, per_replica_batch_size)
-    return TfDatasetAdapter(
-        data, sharding, BatchSize(total, None), accumulate=accumulate, given_steps=length.steps, most_steps=length.most
-    )
+    x = data.x
+    if per_replica_batch_size is not None and batch_size is not None:
+        raise PreflightFailed("batch_size and per_replica_batch_size are given; give one of them")
+    for name, given in (("batch_size", batch_size), ("per_replica_batch_size", per_replica_batch_size)):
+        if given is not None and given < 1:
+            raise PreflightFailed(f"{name} is {given}; it has to be 1 or more")
+    if isinstance(x, ArrayData) or holds_arrays(x):
+        arrays = x if isinstance(x, ArrayData) else ArrayData.of(x, data.y, data.sample_weight, data.class_weight)
+        if batch_size is None and per_replica_batch_size is None and length.batches and length.most != length.batches:
+            batch_size = -(-arrays.size // length.batches)
+        size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
+        return ArrayAdapter(arrays, sharding, size, shuffle=bool(shuffle), seed=seed)
+    _check_batched(data)
+    if isinstance(x, Arrays):
+        size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
+        return ArrayAdapter(ArrayData.of(x.structure), sharding, size, shuffle=bool(shuffle), seed=seed)
+    if _is_table(x):
+        x = Pipeline(x, shuffle=10_000 if shuffle else 0)
+    if isinstance(x, Pipeline):
+        size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
+        _check_divisible(size.total, sharding.replicas)
+        return PipelineAdapter(x, sharding, size, seed=seed)
+    if not is_dataset(x):
+        return FunctionAdapter(x, sharding)
+    total = static_batch_size(x)
+    if data.class_weight is not None:
+        x = _with_class_weights(x, data.class_weight)
+    _check_batch_size(x, sharding, batch_size, per_replica_batch_size)
+    return TfDatasetAdapter(x, sharding, BatchSize(total, None), given_batches=length.batches, most_batches=length.most)
 
 
-def get_validation_adapter(data: Any, sharding: Sharding, batch_size: BatchSize) -> DataAdapter:
-    """Return the adapter of validation data; `batch_size` is that of the training, used for a Pipeline too.
+def split_for_validation(data: GivenData, share: float) -> tuple[GivenData, GivenData]:
+    """Return the data of `fit` without its last part, and that part, as in Keras.
+
+    Raises:
+        PreflightFailed: it is not arrays, or one part would be empty.
+    """
+    if not holds_arrays(data.x):
+        raise PreflightFailed(
+            f"validation_split is for arrays, and x is a {type(data.x).__name__}; give validation_data="
+        )
+    if not 0 < share < 1:
+        raise PreflightFailed(f"validation_split is {share}; it has to be between 0 and 1")
+    weighted = ArrayData.of(data.x, data.y, data.sample_weight, data.class_weight)
+    plain = ArrayData.of(data.x, data.y, data.sample_weight)
+    return GivenData(weighted.split(share)[0]), GivenData(plain.split(share)[1], name="validation_split")
+
+
+def get_validation_adapter(
+    data: GivenData, sharding: Sharding, batch_size: BatchSize, steps: int | None = None
+) -> DataAdapter:
+    """Return the adapter of data to evaluate, at most `steps` batches of it.
+
+    `batch_size` is for data without batches.
 
     Raises:
         PreflightFailed: an unsupported kind of data; or it is infinite, or known to be empty.
     """
-    _check_kind("validation", data)
-    if isinstance(data, Pipeline):
-        return PipelineAdapter(data, sharding, batch_size)
-    adapter = TfDatasetAdapter(data, sharding, batch_size) if is_dataset(data) else FunctionAdapter(data, sharding)
+    x = data.x
+    size = batch_size if batch_size.total else BatchSize(DEFAULT_BATCH, None)
+    if isinstance(x, ArrayData):
+        return ArrayAdapter(x, sharding, size, most_batches=steps)
+    if holds_arrays(x) or isinstance(x, Arrays):
+        given = ArrayData.of(x.structure) if isinstance(x, Arrays) else ArrayData.of(x, data.y, data.sample_weight)
+        return ArrayAdapter(given, sharding, size, most_batches=steps)
+    _check_batched(data)
+    if _is_table(x):
+        x = Pipeline(x)
+    if isinstance(x, Pipeline):
+        return PipelineAdapter(x, sharding, batch_size, most_batches=steps)
+    if is_dataset(x) and steps is not None:
+        x = x.take(steps)
+    adapter = TfDatasetAdapter(x, sharding, batch_size) if is_dataset(x) else FunctionAdapter(x, sharding)
     cardinality = int(adapter.given_dataset.cardinality())
     if cardinality == INFINITE:
-        raise PreflightFailed("the validation dataset never ends; give a finite one, without repeat()")
-    if cardinality == 0 and is_dataset(data):  # of a function's, another process may have some
+        raise PreflightFailed(f"{data.name} never ends; give validation_steps=, or a Dataset without repeat()")
+    if cardinality == 0 and is_dataset(x):  # of a function's, another process may have some
         raise PreflightFailed(EMPTY_VALIDATION)
     return adapter
 
 
-def _check_kind(argument: str, data: Any) -> None:
-    if not (isinstance(data, Pipeline) or is_dataset(data) or callable(data)):
-        raise PreflightFailed(
-            f"{argument} is a {type(data).__name__}; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or "
-            "fn(ctx); for arrays, dtj.data.Pipeline(dtj.data.numpy(x, y))"
-        )
+def _is_table(data: Any) -> bool:
+    """Return whether this is a source of files."""
+    return hasattr(data, "blocks") and hasattr(data, "signature")
 
 
-def _pipeline_batch_size(replicas: int, global_batch_size: int | None, per_replica_batch_size: int | None) -> BatchSize:
-    if (global_batch_size is None) == (per_replica_batch_size is None):
+def _check_batched(data: GivenData) -> None:
+    """Refuse what is no kind of data, and arguments that do not go with data that holds y and weights itself."""
+    x, kind = data.x, type(data.x).__name__
+    if x is None:
+        raise PreflightFailed(f"{data.name} is missing; give arrays, a tf.data.Dataset, or a dtj.data.Pipeline")
+    if not (isinstance(x, Pipeline | Arrays) or _is_table(x) or is_dataset(x) or callable(x)):
         raise PreflightFailed(
-            "dtj.data.Pipeline needs a batch size; give exactly one of global_batch_size= and per_replica_batch_size="
+            f"{data.name} is a {kind}, which dtj.fit does not take; give arrays, a tf.data.Dataset, a "
+            "dtj.data.Pipeline, or fn(ctx)"
         )
+    for name, value in (("y", data.y), ("sample_weight", data.sample_weight)):
+        if value is not None:
+            raise PreflightFailed(f"{name} cannot be given beside {data.name}, a {kind}, which holds it itself")
+    if data.class_weight is not None and not is_dataset(x):
+        raise PreflightFailed(f"class_weight cannot be given beside {data.name}, a {kind}; give sample weights in it")
+
+
+def _batch_size(replicas: int, batch_size: int | None, per_replica_batch_size: int | None) -> BatchSize:
     if per_replica_batch_size is not None:
-        return BatchSize(_positive(per_replica_batch_size) * replicas, None)
-    assert global_batch_size is not None
-    check_divisible(_positive(global_batch_size), replicas)
-    return BatchSize(global_batch_size, global_batch_size)
+        return BatchSize(per_replica_batch_size * replicas, None)
+    return BatchSize(batch_size or DEFAULT_BATCH, batch_size)
+
+
+def _check_divisible(total: int | None, replicas: int) -> None:
+    if total is not None and total % replicas:
+        raise PreflightFailed(
+            f"a batch_size of {total} from a dtj.data.Pipeline cannot be divided among {replicas} replicas; "
+            f"use {total // replicas * replicas or replicas} or {(total // replicas + 1) * replicas}, or give arrays"
+        )
 
 
 def _check_batch_size(
-    dataset: Any, replicas: int, global_batch_size: int | None, per_replica_batch_size: int | None
+    dataset: Any, sharding: Sharding, batch_size: int | None, per_replica_batch_size: int | None
 ) -> None:
-    """Refuse a batch size that is not that of the Dataset's batches: the learning rate is scaled by it."""
-    sizes = {"global_batch_size": (global_batch_size, 1), "per_replica_batch_size": (per_replica_batch_size, replicas)}
-    for name, (size, times) in sizes.items():
-        if size is not None and (found := first_batch_size(dataset)) and found != size * times:
-            raise PreflightFailed(
-                f"{name}={size} makes global batches of {size * times}, and those of the tf.data.Dataset have "
-                f"{found}; leave it out, or batch the Dataset so"
-            )
+    """Refuse a size per replica, and say that another batch size than that of the Dataset's batches is not used."""
+    if per_replica_batch_size is not None:
+        raise PreflightFailed(
+            "per_replica_batch_size cannot be given beside a tf.data.Dataset, which is batched; batch it by the global "
+            "batch size, or give arrays or a dtj.data.Pipeline"
+        )
+    if batch_size is not None and sharding.rank == 0 and (found := first_batch_size(dataset)) not in {0, batch_size}:
+        print(  # noqa: T201 - for people
+            f"dtj: batch_size={batch_size} is not used, because x is batched: its first batch has {found} examples",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
-def _positive(size: int) -> int:
-    if size < 1:
-        raise PreflightFailed(f"a batch of {size} is impossible; use 1 or more")
-    return size
+def _with_class_weights(dataset: Any, class_weight: Any) -> Any:
+    """Return the Dataset with the weight of each example's class as sample weight."""
+    import keras
+
+    def weighted(*batch: Any) -> Any:
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        if y is None or weight is not None or isinstance(y, tuple | dict):
+            raise PreflightFailed("class_weight needs batches (x, y) with one output and without sample weights")
+        return x, y, class_weights_of_batch(y, class_weight)
+
+    return dataset.map(weighted)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from dtj_trainer.data.adapters.batch_split import is_dataset, keep_divisible, skip_batches, without_autotune
+from dtj_trainer.data.adapters.batch_split import is_dataset, skip_batches, split_own_for_replicas, without_autotune
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
 from dtj_trainer.errors import PreflightFailed
@@ -15,7 +15,9 @@ class FunctionAdapter:
 
     batch_size = BatchSize(None, None)
     reads_in_python = False
-    steps_per_epoch = None
+    batches_are_global = False
+    passes_end = False
+    batches_per_pass = None
 
     def __init__(self, function: Callable[[Any], Any], sharding: Sharding) -> None:
         self._function = function
@@ -31,17 +33,21 @@ class FunctionAdapter:
         """Return the structure of one batch of this process."""
         return self.given_dataset.element_spec
 
+    def batches_before(self, position: DataPosition) -> int:
+        """Return the number of batches that were read."""
+        return position.batches
+
     @property
     def fingerprint(self) -> str:
         """Return "": every process has its own data, so nothing must be equal."""
         return "its own dataset"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches of this process."""
+        """Return infinite batches for the replicas of this process, or Shares of them."""
         import tensorflow as tf
 
-        repeated = keep_divisible(self.given_dataset.repeat(), self._sharding.local_replicas)
-        return skip_batches(repeated, position.batches).prefetch(tf.data.AUTOTUNE)
+        rest = skip_batches(self.given_dataset.repeat(), position.batches)
+        return split_own_for_replicas(rest, self._sharding.local_replicas).prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Return infinite batches of one server, from its first batch on."""

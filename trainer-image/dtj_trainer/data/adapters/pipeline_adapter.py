@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dtj_trainer.data.adapters.batch_split import without_autotune
+from dtj_trainer.data.adapters.batch_split import split_own_for_replicas, without_autotune
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.position import DataPosition, ReadSpan
 from dtj_trainer.data.sharding import BatchSize, Shard, Sharding
@@ -15,13 +15,22 @@ EVALUATION_BATCH = 128
 class PipelineAdapter:
     """A Pipeline, which can start at any example."""
 
+    batches_are_global = True
+    passes_end = False
+
     def __init__(
-        self, pipeline: Pipeline, sharding: Sharding, batch_size: BatchSize, *, accumulate: int = 1, seed: int = 0
+        self,
+        pipeline: Pipeline,
+        sharding: Sharding,
+        batch_size: BatchSize,
+        *,
+        seed: int = 0,
+        most_batches: int | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._sharding = sharding
-        self._accumulate = accumulate
         self._seed = seed
+        self._most_batches = most_batches
         self.batch_size = batch_size
         self.reads_in_python = not isinstance(pipeline.source, Arrays)
 
@@ -31,11 +40,15 @@ class PipelineAdapter:
         return self._pipeline.element_spec(self._sharding.shard(self.batch_size.total or 0))
 
     @property
-    def steps_per_epoch(self) -> int | None:
-        """Return the whole steps in one pass."""
+    def batches_per_pass(self) -> int | None:
+        """Return the whole batches in one pass."""
         if self._pipeline.size is None or not self.batch_size.total:
             return None
-        return self._pipeline.size // (self.batch_size.total * self._accumulate)
+        return self._pipeline.size // self.batch_size.total
+
+    def batches_before(self, position: DataPosition) -> int:
+        """Return how many batches of today's size were read."""
+        return position.examples // (self.batch_size.total or 1)
 
     @property
     def fingerprint(self) -> str:
@@ -43,11 +56,12 @@ class PipelineAdapter:
         return f"{self._pipeline.size} examples"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches of this process."""
+        """Return infinite batches for the replicas of this process."""
         import tensorflow as tf
 
         shard = self._sharding.shard(self.batch_size.total or 0)
-        return self._pipeline.training(shard, self._seed, position.read).prefetch(tf.data.AUTOTUNE)
+        batches = self._pipeline.training(shard, self._seed, position.read)
+        return split_own_for_replicas(batches, self._sharding.local_replicas).prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Return infinite batches of the global batch size, for one server; servers do not wait for each other."""
@@ -63,4 +77,4 @@ class PipelineAdapter:
             if total
             else Shard(sharding.workers, sharding.rank, EVALUATION_BATCH, EVALUATION_BATCH)
         )
-        return without_autotune(self._pipeline.validation(shard))
+        return without_autotune(self._pipeline.validation(shard).take(self._most_batches or -1))

@@ -6,14 +6,13 @@ from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.adapters.batch_split import (
-    batch_length,
-    check_divisible,
     every_nth_example,
     skip_batches,
-    slice_of_each_batch,
+    split_for_replicas,
     static_batch_size,
     without_autotune,
 )
+from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
 from dtj_trainer.errors import PreflightFailed
@@ -28,6 +27,8 @@ class TfDatasetAdapter:
     """A Dataset that every process reads as a whole, to take its slice of each batch; a resume skips what was read."""
 
     reads_in_python = True  # a Dataset made here may call Python, and its variables are of this process
+    batches_are_global = True
+    passes_end = True
 
     def __init__(
         self,
@@ -35,16 +36,14 @@ class TfDatasetAdapter:
         sharding: Sharding,
         batch_size: BatchSize,
         *,
-        accumulate: int = 1,
-        given_steps: int | None = None,
-        most_steps: int | None = None,
+        given_batches: int | None = None,
+        most_batches: int | None = None,
     ) -> None:
         self.given_dataset = dataset
         self.batch_size = batch_size
         self._sharding = sharding
-        self._accumulate = accumulate
-        self._given_steps = given_steps
-        self._most_steps = most_steps
+        self._given_batches = given_batches
+        self._most_batches = most_batches
 
     @property
     def element_spec(self) -> Any:
@@ -52,45 +51,41 @@ class TfDatasetAdapter:
         return self.given_dataset.element_spec
 
     @cached_property
-    def steps_per_epoch(self) -> int | None:
-        """Return the steps in one pass, if that is known.
+    def batches_per_pass(self) -> int | None:
+        """Return the batches in one pass, if that is known.
 
-        A Dataset that does not know its length, or which of its batches divide, is read to count them only where the
-        caller gave no number of steps: with one, a last batch that is left out may count.
+        A Dataset that does not know its length is read to count them only where the caller gave no number of batches.
         """
-        cardinality, given = int(self.given_dataset.cardinality()), self._given_steps
-        if cardinality == INFINITE or (cardinality == UNKNOWN and given is not None):
+        cardinality = int(self.given_dataset.cardinality())
+        if cardinality == UNKNOWN and self._given_batches is None:
+            cardinality = self._count()
+        if cardinality < 0:
             return None
-        unknown_batches = self._sharding.replicas > 1 and static_batch_size(self.given_dataset) is None
-        if given is None and (cardinality == UNKNOWN or unknown_batches):
-            counted = self._count()
-            if counted is None:
-                return None
-            cardinality = counted
         if cardinality == 0:
             raise PreflightFailed("the dataset is empty; check its files and filters")
-        return cardinality // self._accumulate
+        return cardinality
 
-    def _count(self) -> int | None:
-        """Read and count the batches that the replicas divide; None if there are more than the training needs."""
+    def _count(self) -> int:
+        """Read and count the batches; INFINITE if there are more than the training needs."""
         import tensorflow as tf
 
-        replicas = self._sharding.replicas
-        check_divisible(first_batch_size(self.given_dataset), replicas)
-        counted = self.given_dataset.filter(lambda *batch: batch_length(batch) % replicas == 0)
-        most = None if self._most_steps is None else self._most_steps * self._accumulate
+        counted, most = self.given_dataset, self._most_batches
         if most is not None:
             counted = counted.take(most + 1)
         found = int(counted.reduce(tf.constant(0, tf.int64), lambda count, *_: count + 1))
-        return None if most is not None and found > most else found
+        return INFINITE if most is not None and found > most else found
+
+    def batches_before(self, position: DataPosition) -> int:
+        """Return the number of batches that were read."""
+        return self._read(position)
 
     @property
     def fingerprint(self) -> str:
-        """Return the number of steps of a pass."""
-        return f"{self.steps_per_epoch} steps of a pass"
+        """Return the number of batches of a pass."""
+        return f"{self.batches_per_pass} batches"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches of this process.
+        """Return infinite batches for the replicas of this process, or Shares of them.
 
         The Dataset skips the examples read, if all its batches have one size, else the batches read.
 
@@ -105,10 +100,9 @@ class TfDatasetAdapter:
                 f"the dataset is shuffled without a seed, so each of {workers} processes would read another "
                 "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
             )
-        total = self.batch_size.total
-        skipped = sum(span.examples for span in position.read) // total if total else position.batches
-        part = slice_of_each_batch(self.given_dataset.repeat(), self._sharding)
-        return skip_batches(part, skipped).prefetch(tf.data.AUTOTUNE)
+        rest = skip_batches(self.given_dataset.repeat(), self._read(position))
+        parts = split_for_replicas(rest, self._sharding, static_batch_size(self.given_dataset))
+        return parts.prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Raise: a Dataset is read in this process."""
@@ -117,6 +111,10 @@ class TfDatasetAdapter:
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch, each example once."""
         return without_autotune(every_nth_example(self.given_dataset, self._sharding))
+
+    def _read(self, position: DataPosition) -> int:
+        total = self.batch_size.total
+        return sum(span.examples for span in position.read) // total if total else position.batches
 
 
 def first_batch_size(dataset: Any) -> int:

@@ -11,8 +11,8 @@ class Arrays:
     def __init__(self, structure: Any) -> None:
         import numpy as np
 
-        self._structure = _map(np.asarray, structure)
-        leaves = list(_leaves(self._structure))
+        self.structure = _map(np.asarray, structure)
+        leaves = list(_leaves(self.structure))
         sizes = sorted({len(leaf) for leaf in leaves})
         if not leaves or sizes[0] == 0:
             raise PreflightFailed("dtj.data.numpy got no examples; give arrays with at least one row")
@@ -27,14 +27,14 @@ class Arrays:
         """Return the tf.TensorSpecs of a batch of `size`."""
         import tensorflow as tf
 
-        return _map(lambda a: tf.TensorSpec([size, *a.shape[1:]], tf.as_dtype(a.dtype)), self._structure)
+        return _map(lambda a: tf.TensorSpec([size, *a.shape[1:]], tf.as_dtype(a.dtype)), self.structure)
 
     def tensors(self) -> Any:
         """Return the arrays as tensors on the host; runs a TensorFlow op, so only after the strategy is built."""
         import tensorflow as tf
 
         with tf.device("/cpu:0"):
-            return _map(tf.convert_to_tensor, self._structure)
+            return _map(tf.convert_to_tensor, self.structure)
 
 
 def numpy(x: Any, y: Any = None) -> Arrays:

@@ -9,11 +9,11 @@ Gradient = Tensor | None
 """None where a loss does not depend on a variable."""
 
 
-def mean(gradients: Sequence[Sequence[Gradient]]) -> list[Gradient]:
-    """Return the mean over batches of the gradients of each."""
+def add(gradients: Sequence[Sequence[Gradient]]) -> list[Gradient]:
+    """Return the sum over batches of the gradients of each."""
     if len(gradients) == 1:
         return list(gradients[0])
-    return scale([reduce(_add, parts) for parts in zip(*gradients, strict=True)], 1.0 / len(gradients))
+    return [reduce(_add, parts) for parts in zip(*gradients, strict=True)]
 
 
 def sum_over_replicas(gradients: Sequence[Gradient]) -> list[Gradient]:

@@ -2,28 +2,26 @@
 
 Keras gives a loss its share, 1 / replicas, where it reduces it itself, and lets through what is one number already: the
 result of a loss function, or of a model's own `compute_loss`. With N replicas such a loss would train with N times the
-gradient. So each replica computes its loss as if there were no other, and the caller takes the share of the whole.
+gradient. So each replica computes its loss as if there were no other, and the caller takes the share of the whole: the
+part of the examples that the replica has.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dtj_trainer.compat.keras import sums_times
 from dtj_trainer.compat.types import Strategy
 
 
 @contextmanager
 def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
-    """Compute a loss inside as if there were one replica, and scale losses that are sums like means.
+    """Compute a loss inside as if there were one replica.
 
-    A sum over the examples of all replicas is the sum of theirs, and its share is taken like that of a mean.
     A variable that each replica has its own part of (ON_READ) may not be written inside: to TensorFlow this is the
     default strategy, and every part would be written.
     """
     import tensorflow as tf
 
-    replicas = strategy.num_replicas_in_sync
-    if replicas == 1:
+    if strategy.num_replicas_in_sync == 1:
         yield
         return
     here = tf.distribute.get_replica_context()
@@ -31,5 +29,5 @@ def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
     number = here.replica_id_in_sync_group if number is None else int(number) % local_replicas
     with tf.Graph().as_default():  # no strategy is set in a new graph
         default = tf.distribute.get_strategy()
-    with sums_times(replicas), tf.distribute.ReplicaContext(default, number):
+    with tf.distribute.ReplicaContext(default, number):
         yield

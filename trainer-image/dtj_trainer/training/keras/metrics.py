@@ -61,7 +61,7 @@ class ModelMetrics:
     def of_one_replica(self, examples: Tensor | None = None) -> Iterator[None]:
         """Let losses inside be those of one replica, and updates of metrics go where this step keeps accumulators.
 
-        Updates are undone on a replica that has no `examples`: the mean of none is no number. What else is written to
+        Updates are undone on a replica that has no `examples`: they are of those of others. What else is written to
         the model's variables is written at the end.
         """
         replica, context = self._replica, self._context

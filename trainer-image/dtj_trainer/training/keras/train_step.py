@@ -1,19 +1,21 @@
 """One update of a compiled model, and one test step.
 
-Each replica's loss is scaled by 1 / replicas and Keras' optimizers sum gradients, so the sum over replicas is the
-gradient of the global batch's mean. Both are made here instead, once: the share, because Keras gives it to some losses
-alone; the sum, so that clipping, also Keras' own `clipnorm`, sees the gradient of the global batch: Keras alone clips
-each replica's share and so trains something else.
+Each replica's loss is scaled by its share of the examples, so the sum over replicas, and over the batches of an update,
+is the gradient of the mean over all of them. Both are made here and not by Keras: the share, because Keras gives 1 /
+replicas to some losses alone; the sum, so that clipping, also Keras' own `clipnorm`, sees the gradient of the global
+batch: Keras alone clips each replica's share and so trains something else.
 """
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Model, Structure, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.batch_split import Share
+from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.gradients import Gradient
@@ -37,22 +39,38 @@ class KerasSteps:
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Return the context in which a step is traced."""
-        if self._context.replicas == 1:
-            yield
-            return
-        with compat.scalable_sums(), compat.without_gradient_sum(self._model.optimizer) as skips:
-            self._share = 1.0 if skips else 1.0 / self._context.replicas
-            yield
+        with compat.scalable_sums():
+            if self._context.replicas == 1:
+                yield
+                return
+            with compat.without_gradient_sum(self._model.optimizer) as skips:
+                self._share = 1.0 if skips else 1.0 / self._context.replicas
+                yield
 
-    def train(self, batches: Structure) -> StepOutput:
-        """Make one update from a tuple of local batches."""
+    def train(self, shares: Sequence[Share]) -> StepOutput:
+        """Make one update from the Shares of this replica, one of each batch."""
         import tensorflow as tf
 
+        weights = self._weights(shares)
         with self._metrics.deferred() as metric_updates:
-            found = [self._loss_and_gradients(batch) for batch in batches]
-            self._apply(gradients.mean([gradient for _, gradient in found]))
-            total = tf.add_n([tf.cast(loss, tf.float32) for loss, _ in found])
-            return StepOutput({"loss": total / len(found)}, metric_updates())
+            found = [self._loss_and_gradients(share, weight) for share, weight in zip(shares, weights, strict=True)]
+            self._apply(gradients.add([gradient for _, gradient in found]))
+            losses = [tf.cast(loss, tf.float32) for loss, _ in found]
+            return StepOutput({"loss": _mean_over_examples(losses, shares)}, metric_updates())
+
+    def _weights(self, shares: Sequence[Share]) -> list[Tensor | None]:
+        """Return the part that each Share has of this update's examples over all replicas; None if it has all."""
+        import tensorflow as tf
+
+        if self._context.replicas == 1 and len(shares) == 1:
+            return [None]
+        if any(share.total is None for share in shares):
+            replica = tf.distribute.get_replica_context()
+            own = tf.cast(tf.add_n([share.examples for share in shares]), tf.float32)
+            total = replica.all_reduce(tf.distribute.ReduceOp.SUM, own)
+        else:
+            total = tf.cast(tf.add_n([share.total for share in shares]), tf.float32)
+        return [tf.cast(share.examples, tf.float32) / total for share in shares]
 
     def test(self, batch: Structure) -> EvaluationOutput:
         """Evaluate a local batch; updates the metrics."""
@@ -60,37 +78,47 @@ class KerasSteps:
         import tensorflow as tf
 
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-        count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float32)
+        count = tf.cast(batch_length(batch), tf.float32)
+        sums = tf.constant(float(self._context.replicas)) if self._context.replicas > 1 else None
         with self._metrics.deferred() as metric_updates:
             predicted = self._model(x, training=False) if self._has_training else self._model(x)
-            with self._metrics.of_one_replica(count):
-                loss = self._loss(x, y, predicted, weight, training=False)
+            with self._metrics.of_one_replica(count), compat.sums_times(sums):
+                _, told = self._loss(x, y, predicted, weight, sums, training=False)
             with self._metrics.of_one_replica(count):
                 self._metrics.update(x, y, predicted, weight)
-            mean = tf.cast(loss, tf.float32)
-            sums = {"loss": tf.math.multiply_no_nan(mean, count)}  # a replica without an example has no mean
-            return EvaluationOutput(sums, count, metric_updates())
+            mean = tf.cast(told, tf.float32)
+            found = {"loss": tf.math.multiply_no_nan(mean, count)}  # a replica without an example has no mean
+            return EvaluationOutput(found, count, metric_updates())
 
-    def _loss_and_gradients(self, batch: Structure) -> tuple[Tensor, list[Gradient]]:
-        """Return the loss of a local batch and the gradients of its share; updates the metrics."""
+    def _loss_and_gradients(self, share: Share, part: Tensor | None) -> tuple[Tensor, list[Gradient]]:
+        """Return the loss of a Share and the gradients of its part of the whole; updates the metrics."""
         import keras
         import tensorflow as tf
 
         model = self._model
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(share.batch)
+        sums = None if part is None else tf.math.divide_no_nan(1.0, part)  # sums add up: undoes the part taken of them
         with tf.GradientTape() as tape:
             predicted = model(x, training=True) if self._has_training else model(x)
-            with self._metrics.of_one_replica():
-                loss = self._loss(x, y, predicted, weight, training=True)
-            scaled = model.optimizer.scale_loss(loss / self._context.replicas)
-        with self._metrics.of_one_replica():  # a loss may be a metric
+            with self._metrics.of_one_replica(share.examples), compat.sums_times(sums):
+                loss, told = self._loss(x, y, predicted, weight, sums, training=True)
+            scaled = model.optimizer.scale_loss(loss if part is None else loss * tf.cast(part, loss.dtype))
+        with self._metrics.of_one_replica(share.examples):  # a loss may be a metric
             self._metrics.update(x, y, predicted, weight)
-        return loss, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
+        return told, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
 
-    def _loss(self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None, *, training: bool) -> Tensor:
-        """Return the mean over a local batch."""
+    def _loss(
+        self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None, sums: Tensor | None, *, training: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of a local batch, and the number to report: the mean where each example has one."""
+        import tensorflow as tf
+
         extra: dict[str, Any] = {"training": training} if self._loss_has_training else {}
-        return self._model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
+        loss = self._model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
+        if not len(loss.shape):
+            return loss, loss
+        mean = tf.reduce_mean(loss)
+        return loss, mean if sums is None else tf.math.divide_no_nan(mean, tf.cast(sums, mean.dtype))
 
     def _apply(self, found: list[Gradient]) -> None:
         import tensorflow as tf
@@ -106,3 +134,14 @@ class KerasSteps:
         if self._share != 1.0:
             found = gradients.scale(found, self._share)
         optimizer.apply(found, self._model.trainable_variables)
+
+
+def _mean_over_examples(means: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
+    """Return the mean over the examples of all Shares, from the mean of each."""
+    import tensorflow as tf
+
+    if len(means) == 1:
+        return means[0]
+    counts = [tf.cast(share.examples, tf.float32) for share in shares]
+    sums = [tf.math.multiply_no_nan(mean, count) for mean, count in zip(means, counts, strict=True)]
+    return tf.math.divide_no_nan(tf.add_n(sums), tf.add_n(counts))

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dtj_trainer.compat.types import Array, MetricValues, Model, Strategy, Structure
+from dtj_trainer.compat.types import Array, MetricValues, Model, Structure
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.statistics import counters, statistics_sync
@@ -27,7 +28,7 @@ class KerasTrainable:
     def tracing(self) -> AbstractContextManager[None]:
         return self._steps.tracing()
 
-    def output_spec(self, _strategy: Strategy, _read: Callable[[], Structure]) -> StepOutput:
+    def output_spec(self, _update: Callable[[], StepOutput]) -> StepOutput:
         """Return the specs without a trace: the loss, and the metric updates where metrics are deferred."""
         import tensorflow as tf
 
@@ -35,8 +36,8 @@ class KerasTrainable:
         updates = tuple(tf.TensorSpec(variable.shape, tf.float64) for variable in accumulators)
         return StepOutput({"loss": tf.TensorSpec([], tf.float64)}, updates)
 
-    def train_step(self, batches: Structure) -> StepOutput:
-        return self._steps.train(batches)
+    def train_step(self, shares: Sequence[Share]) -> StepOutput:
+        return self._steps.train(shares)
 
     def test_step(self, batch: Structure) -> EvaluationOutput:
         return self._steps.test(batch)

@@ -1,9 +1,10 @@
 """The compiled step: a tf.function that makes n steps in one call, then one all-reduce of results and votes.
 
-The number of steps is an argument, so that one trace is used for all calls.
+The number of steps is an argument, so that one trace is used for all calls; another one is made for the last update of
+an epoch, if that takes fewer batches.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
@@ -35,20 +36,24 @@ class _Returned(NamedTuple):
 
 
 class CompiledStep:
-    """A StepRunner that makes n steps per call; each takes `accumulate` batches of `dataset(position)`."""
+    """A StepRunner that makes n steps per call, with the batches of `dataset(position)`."""
 
     def __init__(
         self,
         context: TrainContext,
         trainable: Trainable,
         dataset: Callable[[TrainingPosition], Dataset],
+        *,
         accumulate: int,
+        batches_are_global: bool,
     ) -> None:
         self._context = context
         self._trainable = trainable
         self._dataset = dataset
-        self._iterator = StepIterator(context, accumulate)
-        self._function: Callable[[Tensor, Tensor], Tensor] | None = None
+        self._accumulate = accumulate
+        self._iterator = StepIterator(context, batches_are_global=batches_are_global)
+        self._functions: dict[int, Callable[[Tensor, Tensor], Tensor]] = {}
+        """By the batches of an update."""
         self._returned: _Returned
         self.parallel_steps = 1
 
@@ -56,18 +61,18 @@ class CompiledStep:
         """Trace without a step, if the trace can be used again after another `seek`."""
         self.seek(TrainingPosition())
         if self._iterator.can_seek:
-            self._call(0, Votes())
+            self._call(0, Votes(), self._accumulate)
 
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on; compiles at the first call."""
         if self._iterator.seek(self._dataset(position)):
             return
         broadcast(self._context.strategy)
-        self._function = self._compile()
+        self._functions = {}
 
-    def __call__(self, steps: int, votes: Votes) -> StepResult:
-        """Make `steps` steps."""
-        totals, nonfinite = self._call(steps, votes)
+    def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
+        """Make `steps` steps of `batches` batches each."""
+        totals, nonfinite = self._call(steps, votes, batches)
         if totals.steps.metric_updates:
             self._trainable.add_metric_updates(totals.steps.metric_updates)
         examples = float(totals.examples)
@@ -79,32 +84,38 @@ class CompiledStep:
             votes=Votes(*map(float, totals.votes)),
         )
 
-    def _call(self, steps: int, votes: Votes) -> _Returned:
+    def _call(self, steps: int, votes: Votes, batches: int) -> _Returned:
         import tensorflow as tf
 
-        assert self._function is not None
+        if batches not in self._functions:
+            self._functions[batches] = self._compile(batches)
         with explain_data_end():
-            vector = self._function(tf.constant(steps, tf.int64), tf.constant(votes, tf.float64))
+            vector = self._functions[batches](tf.constant(steps, tf.int64), tf.constant(votes, tf.float64))
         return packing.unpack(vector.numpy(), self._returned)
 
-    def _compile(self) -> Callable[[Tensor, Tensor], Tensor]:
+    def _compile(self, count: int) -> Callable[[Tensor, Tensor], Tensor]:
         import tensorflow as tf
 
         context, strategy, trainable = self._context, self._context.strategy, self._trainable
         scalar = tf.TensorSpec([], tf.float64)
 
+        def one_update(batches: Structure) -> tuple[StepOutput, Tensor]:
+            """Make an update on one replica; returns the number of its examples too."""
+            shares = tuple(map(self._iterator.share, batches))
+            return trainable.train_step(shares), tf.add_n([share.examples for share in shares])
+
         @tf.function(
             input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([len(Votes())], tf.float64)], autograph=False
         )
         def call(steps: Tensor, votes: Tensor) -> Tensor:
-            output = trainable.output_spec(strategy, self._iterator.read)
+            output = trainable.output_spec(lambda: strategy.run(one_update, args=(self._iterator.read(count)[0],))[0])
             totals = _Totals(output, scalar, scalar, Votes(*[scalar] * len(Votes())))
             self._returned = _Returned(totals, scalar)
 
             def body(done: Tensor, sums: Tensor, examples: Tensor, wait: Tensor, nonfinite: Tensor) -> Structure:
-                batches, seconds = self._iterator.read()
-                new: StepOutput = strategy.run(trainable.train_step, args=(batches,))
-                counts = self._examples(batches)
+                batches, seconds = self._iterator.read(count)
+                new, examples_here = strategy.run(one_update, args=(batches,))
+                counts = strategy.experimental_local_results(examples_here)
                 scalars = {name: self._sum_over_examples(new.scalars[name], counts) for name in output.scalars}
                 if "loss" in scalars:
                     first = (nonfinite < 0) & ~tf.math.is_finite(scalars["loss"])
@@ -124,17 +135,7 @@ class CompiledStep:
         compiled: Callable[[Tensor, Tensor], Tensor] = call
         return compiled
 
-    def _examples(self, batches: Structure) -> list[Tensor]:
-        """Return the number of examples of one update, for each replica of this process."""
-        import tensorflow as tf
-
-        local = self._context.strategy.experimental_local_results
-        firsts = [local(tf.nest.flatten(batch)[0]) for batch in batches]
-        return [
-            tf.add_n([tf.shape(part, out_type=tf.int64)[0] for part in parts]) for parts in zip(*firsts, strict=True)
-        ]
-
-    def _sum_over_examples(self, mean: Tensor, counts: list[Tensor]) -> Tensor:
+    def _sum_over_examples(self, mean: Tensor, counts: Sequence[Tensor]) -> Tensor:
         """Return the sum over this process's examples, from the mean of each replica."""
         import tensorflow as tf
 

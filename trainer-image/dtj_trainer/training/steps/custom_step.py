@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, Tensor
+from dtj_trainer.compat.types import Array, MetricValues, Structure, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.batch_split import Share
+from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.statistics import counters
@@ -38,7 +40,7 @@ class CustomStep:
     def tracing(self) -> Iterator[None]:
         yield
 
-    def output_spec(self, strategy: Strategy, read: Callable[[], Structure]) -> StepOutput:
+    def output_spec(self, update: Callable[[], StepOutput]) -> StepOutput:
         """Trace the step once, outside the loop, to find out what it returns."""
         import tensorflow as tf
 
@@ -46,9 +48,7 @@ class CustomStep:
 
         @tf.function(autograph=False)
         def once() -> None:
-            batches, _ = read()
-            output: StepOutput = strategy.run(self.train_step, args=(batches,))
-            found.extend(output.scalars)
+            found.extend(update().scalars)
 
         layers = _layers(self.objects)
         before = sum(len(layer.weights) for layer in layers)
@@ -59,7 +59,8 @@ class CustomStep:
                 raise UserError(UNBUILT)
         return StepOutput({name: tf.TensorSpec([], tf.float64) for name in found})
 
-    def train_step(self, batches: Structure) -> StepOutput:
+    def train_step(self, shares: Sequence[Share]) -> StepOutput:
+        batches = tuple(share.batch for share in shares)
         returned = self._step(self._state, batches[0] if self._accumulate == 1 else batches)
         return StepOutput(_scalars(returned, "train step"))
 
@@ -67,7 +68,7 @@ class CustomStep:
         import tensorflow as tf
 
         assert self._validation_step is not None
-        count = tf.cast(tf.shape(tf.nest.flatten(batch)[0])[0], tf.float64)
+        count = tf.cast(batch_length(batch), tf.float64)
         means = _scalars(self._validation_step(self._state, batch), "validation step")
         sums = {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}
         return EvaluationOutput(sums, count)

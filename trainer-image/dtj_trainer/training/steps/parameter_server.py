@@ -12,6 +12,8 @@ from typing import NamedTuple
 from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat.types import Array, Coordinator, Structure, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.batch_split import Share
+from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.training.steps import packing
 from dtj_trainer.training.steps.parameter_server_data import ChiefData, WorkerData
 from dtj_trainer.training.steps.parameter_server_health import ServerHealth
@@ -57,16 +59,16 @@ class ParameterServerStepRunner:
         """Read from this position on, and compile."""
         self._step = position.step
         self._data = self._data_from(position)
-        self._function = self._compile()
+        self._functions: dict[int, Callable[[Structure], Tensor]] = {}
         self._health = ServerHealth(self._context)
 
-    def __call__(self, steps: int, votes: Votes) -> StepResult:
-        """Make `steps` steps."""
+    def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
+        """Make `steps` steps of `batches` batches each."""
         import numpy as np
 
         started = time.monotonic()
         with explain_data_end():
-            vectors, waited = self._vectors(started, steps)
+            vectors, waited = self._vectors(started, steps, batches)
         self._step += steps
         self._trainable.count_updates(self._step)
         each = [packing.unpack(vector, self._returned) for vector in vectors]
@@ -84,17 +86,19 @@ class ParameterServerStepRunner:
             votes=votes,
         )
 
-    def _vectors(self, started: float, steps: int) -> tuple[list[Array], float]:
+    def _vectors(self, started: float, steps: int, batches: int) -> tuple[list[Array], float]:
         """Return what each closure returned, packed, and the seconds that this process waited for data."""
         import numpy as np
 
+        if batches not in self._functions:
+            self._functions[batches] = self._compile(batches)
         waited, vectors = 0.0, []
         for wave in range(0, steps, self._data.wave or steps):
             made = []
             for _ in range(min(steps - wave, self._data.wave or steps)):
-                argument, seconds = self._data.argument()
+                argument, seconds = self._data.argument(batches)
                 waited += seconds
-                made.append(self._coordinator.schedule(self._function, args=(argument,)))
+                made.append(self._coordinator.schedule(self._functions[batches], args=(argument,)))
             self._await(started, steps)
             vectors += [np.asarray(value.fetch(), np.float64) for value in made]
         return vectors, waited
@@ -109,7 +113,7 @@ class ParameterServerStepRunner:
             time.sleep(POLL_SECONDS)
             self._health.waiting(time.monotonic() - started, steps)
 
-    def _compile(self) -> Callable[[Structure], Tensor]:
+    def _compile(self, count: int) -> Callable[[Structure], Tensor]:
         import tensorflow as tf
 
         strategy, trainable = self._context.strategy, self._trainable
@@ -118,12 +122,13 @@ class ParameterServerStepRunner:
         def closure(given: Structure) -> Tensor:
             before = tf.timestamp()
             with tf.control_dependencies([before]):
-                batches = self._data.read(given)
+                batches = self._data.read(given, count)
             with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
                 wait = tf.timestamp() - before
-            examples = tf.add_n([tf.shape(tf.nest.flatten(batch)[0])[0] for batch in batches])
+            shares = [Share(batch, batch_length(batch), batch_length(batch)) for batch in batches]
             with trainable.tracing():
-                output = strategy.run(trainable.train_step, args=(batches,))
+                output = strategy.run(trainable.train_step, args=(shares,))
+            examples = tf.add_n([share.examples for share in shares])
             worker = tf.distribute.coordinator.experimental_get_current_worker_index()
             returned = _Returned(output, examples, wait, worker)
             self._returned = packing.specs(returned)

@@ -24,40 +24,38 @@ class WorkerData:
     wave: int | None = None
     """Closures to schedule at a time; None: all of a call."""
 
-    def __init__(self, iterator: Iterator[Structure], batches: int) -> None:
+    def __init__(self, iterator: Iterator[Structure]) -> None:
         self._iterator = iterator
-        self._batches = batches
 
-    def argument(self) -> tuple[Structure, float]:
+    def argument(self, _batches: int) -> tuple[Structure, float]:
         """Return the argument of a closure, and the seconds spent waiting for it."""
         return self._iterator, 0.0
 
-    def read(self, iterator: Iterator[Structure]) -> Structure:
+    def read(self, iterator: Iterator[Structure], batches: int) -> Structure:
         """Return the batches of a closure; traced."""
-        return tuple(next(iterator) for _ in range(self._batches))
+        return tuple(next(iterator) for _ in range(batches))
 
 
 class ChiefData:
     """The data that the chief reads; each closure gets its batches as argument."""
 
-    def __init__(self, iterator: Iterator[Structure], batches: int, workers: int) -> None:
+    def __init__(self, iterator: Iterator[Structure], workers: int) -> None:
         self._iterator = iterator
-        self._batches = batches
         self.wave: int | None = WAVE_BATCHES * workers
 
-    def argument(self) -> tuple[Structure, float]:
+    def argument(self, batches: int) -> tuple[Structure, float]:
         started = time.monotonic()
-        batches = [next(self._iterator) for _ in range(self._batches)]  # no generator: it may raise StopIteration
-        return tuple(batches), time.monotonic() - started
+        found = [next(self._iterator) for _ in range(batches)]  # no generator: it may raise StopIteration
+        return tuple(found), time.monotonic() - started
 
-    def read(self, batches: Structure) -> Structure:
+    def read(self, batches: Structure, _count: int) -> Structure:
         return batches
 
 
 def closure_data(
-    data: DataAdapter, context: TrainContext, position: DataPosition, accumulate: int, coordinator: Coordinator
+    data: DataAdapter, context: TrainContext, position: DataPosition, coordinator: Coordinator
 ) -> WorkerData | ChiefData:
-    """Return batches for closures, `accumulate` each, from `position` on. Every batch has the global batch's size."""
+    """Return batches for closures, from `position` on. Every batch has the global batch's size."""
     import tensorflow as tf
 
     workers = context.environment.members("worker")
@@ -65,7 +63,7 @@ def closure_data(
         with tf.device("/job:chief/task:0/device:CPU:0"):
             dataset = data.dataset(position)
             iterator = iterate(dataset, context.strategy, context.local_replicas)
-        return ChiefData(iterator, accumulate, workers)
+        return ChiefData(iterator, workers)
 
     def own() -> Dataset:
         """Return the dataset of a worker, traced once for all: each reads only its own part."""
@@ -75,4 +73,4 @@ def closure_data(
             return parts[0]
         return tf.data.Dataset.choose_from_datasets(parts, tf.data.Dataset.from_tensors(number).repeat())
 
-    return WorkerData(iter(coordinator.create_per_worker_dataset(own)), accumulate)
+    return WorkerData(iter(coordinator.create_per_worker_dataset(own)))

@@ -7,17 +7,22 @@ from typing import Any
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.adapters.batch_split import split_for_replicas
+from dtj_trainer.data.adapters.batch_split import Share
+from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import PreflightFailed
 
 
 class StepIterator:
-    """An iterator that a traced function reads `batches` an update from."""
+    """An iterator from which a traced function reads the batches of an update.
 
-    def __init__(self, context: TrainContext, batches: int) -> None:
+    `batches_are_global`: every process knows the global batches; else each has batches of its own.
+    """
+
+    def __init__(self, context: TrainContext, *, batches_are_global: bool) -> None:
         self._context = context
-        self._batches = batches
+        self._batches_are_global = batches_are_global
         self._iterator: Any = None
+        self._has_shares = False
 
     @property
     def can_seek(self) -> bool:
@@ -29,30 +34,41 @@ class StepIterator:
         if self._iterator is not None and self.can_seek:
             compat.restart_iterator(self._iterator, dataset)
             return True
+        self._has_shares = isinstance(dataset.element_spec, Share)
         self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
         return False
 
-    def read(self) -> tuple[Structure, Tensor]:
-        """Return one update's batches, and the seconds they took to come; traced.
+    def read(self, batches: int) -> tuple[tuple[Structure, ...], Tensor]:
+        """Return one update's batches as Shares, and the seconds they took to come; traced.
 
         The seconds are 0 under op determinism, which has no clock.
         """
         import tensorflow as tf
 
         if self._context.deterministic:
-            return self._next(), tf.constant(0.0, tf.float64)
+            return self._next(batches), tf.constant(0.0, tf.float64)
         before = tf.timestamp()
         with tf.control_dependencies([before]):
-            batches = self._next()
-        with tf.control_dependencies(tf.nest.flatten(batches, expand_composites=True)):
-            return batches, tf.timestamp() - before
+            found = self._next(batches)
+        with tf.control_dependencies(tf.nest.flatten(found, expand_composites=True)):
+            return found, tf.timestamp() - before
 
-    def _next(self) -> Structure:
-        return tuple(next(self._iterator) for _ in range(self._batches))
+    def _next(self, batches: int) -> tuple[Structure, ...]:
+        return tuple(next(self._iterator) for _ in range(batches))
+
+    def share(self, element: Structure) -> Share:
+        """Return an element of the iterator as the Share of this replica; in replica context."""
+        replicas = self._context.replicas
+        if not self._has_shares:
+            examples = batch_length(element)
+            total = examples * replicas if self._batches_are_global else None
+            return Share(element, examples, total)
+        share = Share(*element)
+        return share if self._batches_are_global or self._context.workers == 1 else share._replace(total=None)
 
 
 def iterate(dataset: Any, strategy: Strategy, local_replicas: int) -> Any:
-    """Return an iterator over this process's batches, one element a replica.
+    """Return an iterator over a dataset that has one element a replica.
 
     A plain one for one replica on the CPU, TensorFlow's distributed one for several, or on GPUs.
     """
@@ -60,8 +76,6 @@ def iterate(dataset: Any, strategy: Strategy, local_replicas: int) -> Any:
 
     if local_replicas == 1 and not tf.config.list_physical_devices("GPU"):
         return iter(dataset)
-    if local_replicas > 1:
-        dataset = split_for_replicas(dataset, local_replicas)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     dataset = dataset.with_options(options)

@@ -48,7 +48,8 @@ class StepRunner(Protocol):
     def seek(self, position: TrainingPosition) -> None:
         """Continue at this position; called before the first step."""
 
-    def __call__(self, steps: int, votes: Votes) -> StepResult: ...
+    def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
+        """Make `steps` updates of `batches` batches each."""
 
 
 class StepsPerExecutionTuner:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from dtj_trainer.compat.types import Array, MetricValues, Strategy, Structure, Tensor
+from dtj_trainer.compat.types import Array, MetricValues, Structure, Tensor
+from dtj_trainer.data.adapters.batch_split import Share
 
 
 class StepOutput(NamedTuple):
@@ -35,14 +36,14 @@ class Trainable(Protocol):
     def tracing(self) -> AbstractContextManager[None]:
         """Return the context in which `train_step` or `test_step` is traced."""
 
-    def output_spec(self, strategy: Strategy, read: Callable[[], Structure], /) -> StepOutput:
+    def output_spec(self, update: Callable[[], StepOutput], /) -> StepOutput:
         """Return the tf.TensorSpecs of what `train_step` returns, asked before the loop is traced.
 
-        `read` reads one update's batches.
+        `update` makes one update, in a trace.
         """
 
-    def train_step(self, batches: Structure) -> StepOutput:
-        """Make one update, in replica context, from a tuple of local batches."""
+    def train_step(self, shares: Sequence[Share]) -> StepOutput:
+        """Make one update, in replica context, from the Shares of this replica."""
 
     def test_step(self, batch: Structure) -> EvaluationOutput:
         """Evaluate a local batch, in replica context, without training."""
