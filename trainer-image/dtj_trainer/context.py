@@ -26,6 +26,8 @@ class TrainContext:
     deterministic: bool
     trained: bool = False
     """Whether a training of this process has finished."""
+    strategy_released: bool = False
+    """Whether the strategy is the default one during trainings alone, because the first of them has ended."""
 
     @property
     def role(self) -> str:

@@ -93,6 +93,69 @@ def keep_added_losses(model: Model, scope: Any) -> None:
             layer._loss_ids.add(id(loss))  # noqa: SLF001
 
 
+# Variables ------------------------------------------------------------------------------------------------------------
+
+
+def raw_value(variable: Any) -> Any:
+    """Return TensorFlow's variable inside one of Keras. Seen in 3.12 and 3.15."""
+    return variable._value  # noqa: SLF001
+
+
+def set_raw_value(variable: Any, value: Any) -> None:
+    """Put TensorFlow's variable into one of Keras. Seen in 3.12 and 3.15."""
+    variable._value = value  # noqa: SLF001
+
+
+def renew_value(variable: Any, initial: Tensor) -> None:
+    """Make a new variable of TensorFlow in one of Keras, under the default strategy. Seen in 3.12 and 3.15."""
+    variable._initialize(initial)  # noqa: SLF001
+
+
+@contextmanager
+def rekeyed(optimizer: Optimizer | None) -> Iterator[None]:
+    """Let an optimizer, and those that it wraps, know its variables again whose values are new after the block.
+
+    It finds them by keys that it made of their values. Its strategy is the default one then. Seen in 3.12 and 3.15.
+    """
+    import tensorflow as tf
+
+    held = [each for each in _with_inner(optimizer) if getattr(each, "built", False)]
+    keys = [
+        [(variable, each._var_key(variable)) for variable in each._trainable_variables]  # noqa: SLF001
+        for each in held
+    ]
+    yield
+    for each, pairs in zip(held, keys, strict=True):
+        renewed = {old: each._var_key(variable) for variable, old in pairs}  # noqa: SLF001
+        for name in ("_trainable_variables_indices", "_var_to_optimizer_idx", "_exclude_from_weight_decay_cache"):
+            known = getattr(each, name, None)
+            if isinstance(known, dict):
+                setattr(each, name, {renewed.get(key, key): found for key, found in known.items()})
+        excluded = getattr(each, "_exclude_from_weight_decay", None)
+        if isinstance(excluded, set):
+            each._exclude_from_weight_decay = {renewed.get(key, key) for key in excluded}  # noqa: SLF001
+    for each in _with_inner(optimizer):
+        each._distribution_strategy = tf.distribute.get_strategy()  # noqa: SLF001
+
+
+def _with_inner(optimizer: Any) -> list[Any]:
+    """Return an optimizer and those inside it: of a LossScaleOptimizer, or of a MultiOptimizer."""
+    if optimizer is None:
+        return []
+    inner = [getattr(optimizer, "inner_optimizer", None), *(getattr(optimizer, "optimizers", None) or ())]
+    return [optimizer, *(found for each in inner if each is not None for found in _with_inner(each))]
+
+
+def leave_strategy(model: Model) -> None:
+    """Let the model's own `fit`, `evaluate` and `predict` run under the default strategy, and not under the one under
+    which the model was made. Seen in 3.12 and 3.15.
+    """
+    for each in all_layers(model):
+        if hasattr(each, "_distribute_strategy"):
+            each._distribute_strategy = None  # noqa: SLF001
+            each.train_function = each.test_function = each.predict_function = None
+
+
 # Losses ---------------------------------------------------------------------------------------------------------------
 
 

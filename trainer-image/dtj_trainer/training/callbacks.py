@@ -1,17 +1,28 @@
 """Keras callbacks as hooks of the training loop."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.training.keras.replication import PlainCopies
 from dtj_trainer.training.loop import Hooks
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.validation import BatchHooks, Validation
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
 VALIDATION = ("on_test_batch_begin", "on_test_batch_end")
+BESIDE_BATCHES = (
+    "on_train_begin",
+    "on_train_end",
+    "on_epoch_begin",
+    "on_epoch_end",
+    "on_test_begin",
+    "on_test_end",
+)
+"""Calls in which a callback may use the model as in one process."""
 WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 
 
@@ -33,6 +44,8 @@ class Callbacks:
         )
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
         self._list = None
+        uses_model = context.replicas > 1 and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
+        self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
             per_epoch = schedule.batches or schedule.total
             self._list = keras.callbacks.CallbackList(
@@ -42,19 +55,25 @@ class Callbacks:
 
     def begin(self) -> None:
         if self._list is not None:
-            self._list.on_train_begin()
+            with self._plain_model():
+                self._list.on_train_begin()
 
     def end(self, metrics: Mapping[str, float]) -> None:
         if self._list is not None:
-            self._list.on_train_end(dict(metrics))
+            with self._plain_model():
+                self._list.on_train_end(dict(metrics))
+
+    def _plain_model(self) -> AbstractContextManager[None]:
+        """Return the context in which a callback may use the model: on this process alone, as in one process."""
+        return nullcontext() if self._copies is None else self._copies.in_use()
 
     def hooks(self, evaluation: Validation | None) -> Hooks:
         callbacks = self._list
         if callbacks is None:
             return Hooks(validate=evaluation.run, validation_due=evaluation.is_due) if evaluation else Hooks()
         hooks = Hooks(
-            epoch_begin=callbacks.on_epoch_begin,
-            epoch_end=callbacks.on_epoch_end,
+            epoch_begin=self._with_plain_model(callbacks.on_epoch_begin),
+            epoch_end=self._with_plain_model(callbacks.on_epoch_end),
             validate=self._with_callbacks(evaluation, callbacks) if evaluation else None,
             validation_due=evaluation.is_due if evaluation else lambda _: True,
             wants_stop=lambda: bool(self._model.stop_training),
@@ -65,6 +84,13 @@ class Callbacks:
                 self._schedule.step_in_epoch(step), means
             )
         return hooks
+
+    def _with_plain_model(self, call: Callable[..., None]) -> Callable[..., None]:
+        def called(*arguments: Any) -> None:
+            with self._plain_model():
+                call(*arguments)
+
+        return called
 
     def _with_callbacks(self, evaluation: Validation, callbacks: Any) -> Callable[[], Mapping[str, Any] | None]:
         """Return the validation with its Keras calls: begin, end, and each batch if a callback overrides that."""
@@ -78,9 +104,9 @@ class Callbacks:
 
         def run() -> Mapping[str, Any] | None:
             self._model.stop_evaluating = False
-            callbacks.on_test_begin()
+            self._with_plain_model(callbacks.on_test_begin)()
             found = evaluation.run(each)
-            callbacks.on_test_end(dict(evaluation.last_metrics))
+            self._with_plain_model(callbacks.on_test_end)(dict(evaluation.last_metrics))
             return found
 
         return run

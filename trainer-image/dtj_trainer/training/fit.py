@@ -14,6 +14,7 @@ from dtj_trainer.training.keras import learning_rate
 from dtj_trainer.training.keras.build import build, make_model
 from dtj_trainer.training.keras.checks import check_evaluates
 from dtj_trainer.training.keras.initial_weights import load_initial_weights
+from dtj_trainer.training.keras.replication import release
 from dtj_trainer.training.keras.trainable import KerasTrainable
 from dtj_trainer.training.run_training import Training, check_arguments, optional_path, run_training, set_seed
 from dtj_trainer.training.schedule import Schedule
@@ -109,7 +110,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
         )
         trainable = KerasTrainable(model, context, clip_norm=clip_norm)
         weights = optional_path(initial_weights)
-        return run_training(
+        history = run_training(
             Training(
                 context,
                 trainable,
@@ -133,3 +134,5 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
                 export=optional_path(export),
             )
         )
+        release(model, context)
+        return history

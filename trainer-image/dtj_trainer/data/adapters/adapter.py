@@ -239,11 +239,15 @@ def _check_divisible(total: int | None, replicas: int) -> None:
 def _check_batch_size(
     dataset: Any, sharding: Sharding, batch_size: int | None, per_replica_batch_size: int | None
 ) -> None:
-    """Refuse a size per replica, and say that another batch size than that of the Dataset's batches is not used."""
-    if per_replica_batch_size is not None:
+    """Refuse a size per replica that is not that of the Dataset's batches: the learning rate is scaled by it.
+
+    Another global size is not used, as in Keras, which is said once.
+    """
+    size = None if per_replica_batch_size is None else per_replica_batch_size * sharding.replicas
+    if size is not None and (found := first_batch_size(dataset)) not in {0, size}:
         raise PreflightFailed(
-            "per_replica_batch_size cannot be given beside a tf.data.Dataset, which is batched; batch it by the global "
-            "batch size, or give arrays or a dtj.data.Pipeline"
+            f"per_replica_batch_size={per_replica_batch_size} makes global batches of {size}, and those of the "
+            f"tf.data.Dataset have {found}; leave it out, or batch the Dataset so"
         )
     if batch_size is not None and sharding.rank == 0 and (found := first_batch_size(dataset)) not in {0, batch_size}:
         print(  # noqa: T201 - for people

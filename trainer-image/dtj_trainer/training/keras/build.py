@@ -8,6 +8,7 @@ from dtj_trainer.compat.types import Model, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.training.keras.checks import check_trains
+from dtj_trainer.training.keras.replication import replicate
 
 
 def make_model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Model:
@@ -51,6 +52,7 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
     import tensorflow as tf
 
     check_trains(model, context)
+    replicate(model, context)
     if context.workers > 1:
         compat.remember_optimizer_attributes()
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)

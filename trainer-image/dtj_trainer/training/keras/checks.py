@@ -1,9 +1,9 @@
 """Checks of a model: what a strategy cannot train correctly is refused with one sentence."""
 
-from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Model
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
+from dtj_trainer.training.keras.replication import is_replicated
 
 BUILT_EARLY = (
     "the model was built before the strategy; call dtj.init() at the top of the program, "
@@ -60,19 +60,12 @@ def overrides(model: Model, method: str) -> bool:
 
 def _check_variables(model: Model, context: TrainContext) -> None:
     """Refuse a model whose variables belong to no strategy, where there is more than one device or process."""
-    import tensorflow as tf
-
     if context.asynchronous:
         elsewhere = [v for v in model.variables if "/job:ps" not in str(getattr(v.value, "device", ""))]
         if elsewhere:
             raise UserError(BUILT_EARLY)
-    if context.replicas == 1:
-        return
-    central = context.choice.type == "CentralStorage"
-    kind = compat.central_storage_variable() if central else tf.distribute.DistributedValues
-    for variable in model.variables:
-        if not isinstance(variable.value, kind):
-            raise UserError(BUILT_EARLY)
+    if context.replicas > 1 and not context.strategy_released and not all(map(is_replicated, model.variables)):
+        raise UserError(BUILT_EARLY)
 
 
 def _check_writes_weights_only(model: Model) -> None:
