@@ -123,14 +123,21 @@ def test_a_metric_of_several_results_is_named_by_them_as_in_keras(habits):
 
 @pytest.mark.matrix
 def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
-    arrays = (
-        " is a tuple; give a dtj.data.Pipeline, a tf.data.Dataset of global batches, or fn(ctx); for arrays, "
-        "dtj.data.Pipeline(dtj.data.numpy(x, y))"
-    )
-    assert habits["arrays"] == f"PreflightFailed: data{arrays}"
-    assert habits["validation_arrays"] == f"PreflightFailed: validation{arrays}"
-    endless = "PreflightFailed: the validation dataset never ends; give a finite one, without repeat()"
-    assert habits["endless"] == habits["endless_function"] == endless
+    beginnings = {
+        "nothing": "x is missing; give arrays, ",
+        "generator": "x is a generator, which dtj.fit does not take; ",
+        "target_twice": "y cannot be given beside x, a _BatchDataset, which holds it itself",
+        "weights_twice": "sample_weight cannot be given beside x, a _BatchDataset, which holds it itself",
+        "lengths": "x, y and sample_weight have to be of the same examples, and x has 96, y has 5",
+        "both_weights": "class_weight and sample_weight cannot be given together; ",
+        "split_of_batches": "validation_split is for arrays, and x is a _BatchDataset; give validation_data=",
+        "split_too_small": "validation_split=0.999 of 96 examples leaves none for training or for validation; ",
+        "both_sizes": "batch_size and per_replica_batch_size are given; give one of them",
+        "endless": "validation_data never ends; give validation_steps=, or a Dataset without repeat()",
+        "endless_function": "validation_data never ends; give validation_steps=, or a Dataset without repeat()",
+    }
+    for name, beginning in beginnings.items():
+        assert habits[name].startswith(f"PreflightFailed: {beginning}"), name
     assert habits["empty"] == "PreflightFailed: the validation data is empty; check its files and filters"
     assert habits["own_test"].startswith("UserError: OwnTest has a test_step of its own, which dtj.fit does not call; ")
     assert habits["no_validation"] == habits["no_callbacks"] == 4

@@ -130,7 +130,9 @@ def rekeyed(optimizer: Optimizer | None) -> Iterator[None]:
         for name in ("_trainable_variables_indices", "_var_to_optimizer_idx", "_exclude_from_weight_decay_cache"):
             known = getattr(each, name, None)
             if isinstance(known, dict):
-                setattr(each, name, {renewed.get(key, key): found for key, found in known.items()})
+                found = {renewed.get(key, key): value for key, value in known.items()}
+                known.clear()
+                known.update(found)
         excluded = getattr(each, "_exclude_from_weight_decay", None)
         if isinstance(excluded, set):
             each._exclude_from_weight_decay = {renewed.get(key, key) for key in excluded}  # noqa: SLF001

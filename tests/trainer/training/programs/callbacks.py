@@ -76,9 +76,9 @@ ours, quiet, theirs = HookRecorder(), keras.callbacks.LambdaCallback(), HookReco
 hasty, hasty_theirs = Hasty(), Hasty()
 quiet.found = []
 quiet.on_test_end = lambda logs=None: quiet.found.append(logs)
-dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[ours])
-dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[quiet])
-dtj.fit(compiled(), batches(48), batches(40), epochs=2, callbacks=[hasty])
+dtj.fit(compiled(), batches(48), validation_data=batches(40), epochs=2, callbacks=[ours])
+dtj.fit(compiled(), batches(48), validation_data=batches(40), epochs=2, callbacks=[quiet])
+dtj.fit(compiled(), batches(48), validation_data=batches(40), epochs=2, callbacks=[hasty])
 if session.workers == 1:
     for listening in (theirs, hasty_theirs):
         compiled().fit(batches(48), validation_data=batches(40), epochs=2, callbacks=[listening], verbose=0)

@@ -30,7 +30,7 @@ def fit(kind: type = keras.Sequential, **options: Any) -> int:
     made = kind([keras.Input((8,)), keras.layers.Dense(1, activation="sigmoid")])
     made.compile("sgd", "binary_crossentropy")
     counting = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: steps.append(batch))
-    return dtj.fit(made, **{"data": batches, "callbacks": [counting], **options}).step
+    return dtj.fit(made, **{"x": batches, "callbacks": [counting], **options}).step
 
 
 class Several(keras.metrics.MeanAbsoluteError):
@@ -52,14 +52,21 @@ def told_of(metric: type[keras.metrics.Metric]) -> dict[str, object]:
         return made
 
     hearing = [keras.callbacks.LambdaCallback(on_epoch_end=hear)]
-    result = dtj.fit(compiled(), classes, classes, epochs=1, callbacks=hearing)
+    result = dtj.fit(compiled(), classes, validation_data=classes, epochs=1, callbacks=hearing)
     compiled().fit(classes, validation_data=classes, epochs=1, callbacks=hearing, verbose=0)
     return {"ours": heard[0], "theirs": heard[1], "result": dict(result.metrics)}
 
 
 TRIED: dict[str, Callable[[], object]] = {
-    "arrays": lambda: fit(data=(x, y), steps=2),
-    "validation_arrays": lambda: fit(validation_data=(x, y)),
+    "nothing": lambda: fit(x=None),
+    "generator": lambda: fit(x=(pair for pair in [(x, y)])),
+    "target_twice": lambda: fit(y=y),
+    "weights_twice": lambda: fit(sample_weight=y),
+    "lengths": lambda: fit(x=x, y=y[:5]),
+    "both_weights": lambda: fit(x=x, y=y, sample_weight=y[:, 0], class_weight={1: 2.0}),
+    "split_of_batches": lambda: fit(validation_split=0.5),
+    "split_too_small": lambda: fit(x=x, y=y, validation_split=0.999),
+    "both_sizes": lambda: fit(x=x, y=y, batch_size=8, per_replica_batch_size=8),
     "endless": lambda: fit(validation_data=batches.repeat()),
     "endless_function": lambda: fit(validation_data=lambda context: batches.repeat()),
     "empty": lambda: fit(validation_data=batches.take(0)),

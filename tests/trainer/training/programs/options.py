@@ -15,7 +15,7 @@ import tensorflow as tf
 import dtj
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.owner_file import OwnerFile
-from dtj_trainer.data.adapters.adapter import get_validation_adapter
+from dtj_trainer.data.adapters.adapter import GivenData, get_validation_adapter
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.storage.open import open_folder as local
 from dtj_trainer.training import loop
@@ -142,7 +142,7 @@ def tuned(**chosen: bool) -> bool | None:
     for name, choice in chosen.items():
         setattr(options.autotune, name, choice)
     data = tf.data.Dataset.range(64).batch(8, drop_remainder=True).with_options(options)
-    found = get_validation_adapter(data, session.sharding, BatchSize(None, None)).evaluation_dataset()
+    found = get_validation_adapter(GivenData(data), session.sharding, BatchSize(None, None)).evaluation_dataset()
     enabled: bool | None = found.options().autotune.enabled
     return enabled
 

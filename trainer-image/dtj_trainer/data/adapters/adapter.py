@@ -4,7 +4,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dtj_trainer.data.adapters.array_adapter import ArrayAdapter, ArrayData, class_weights_of_batch, holds_arrays
+from dtj_trainer.data.adapters.array_adapter import ArrayAdapter
+from dtj_trainer.data.adapters.array_data import ArrayData, class_weights_of_batch, holds_arrays
 from dtj_trainer.data.adapters.batch_split import is_dataset, static_batch_size
 from dtj_trainer.data.adapters.function_adapter import FunctionAdapter
 from dtj_trainer.data.adapters.pipeline_adapter import PipelineAdapter
