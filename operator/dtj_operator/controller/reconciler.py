@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
     from dtj_operator.controller.plan_executor import PlanExecutor
     from dtj_operator.controller.trainer_poller import TrainerReport
+    from dtj_operator.controller.vanished_pods import VanishedPods
     from dtj_operator.controller.workqueue import WorkQueue
     from dtj_operator.reconcile.state.plan import Plan
     from dtj_operator.reconcile.state.snapshot import Node
@@ -40,6 +41,7 @@ class Reconciler:
         cache: JobCache,
         blocked_writes: BlockedWriteTracker,
         executor: PlanExecutor,
+        vanished: VanishedPods,
         queue: WorkQueue,
         now: Callable[[], datetime],
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
@@ -53,6 +55,7 @@ class Reconciler:
         self._cache = cache
         self._blocked_writes = blocked_writes
         self._executor = executor
+        self._vanished = vanished
         self._queue = queue
         self._now = now
         self._nodes = nodes
@@ -66,12 +69,15 @@ class Reconciler:
             self._delayed_since.pop(key, None)
             self._blocked_writes.forget(key)
             self._executor.forget_created(key)
+            self._vanished.forget(key)
             return False
         job = cached.parse()
         if not job.managed_by_external_controller and not job.status_readable:
             # For example after a rollback. The policies leave such a job alone, so this error is what people see of it.
             msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
             raise ValueError(msg)
+        if not job.managed_by_external_controller:
+            await self._vanished.find(key, job, self._executor.created_attempts(key, job.uid))
         plan, nodes_requeue_at = self._decide(key, job)
         if plan.status is None:
             return False
