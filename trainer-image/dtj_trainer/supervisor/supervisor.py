@@ -162,7 +162,7 @@ class Supervisor:
         """Stop on SIGTERM. What is not needed for saving goes at once: a container is gone when all its memory is."""
         for number in signals:
             if number in {signal.SIGTERM, signal.SIGINT}:
-                self._shutdown.stop(self._cluster.process, now)
+                self._shutdown.stop(self._cluster.process, number, now)
         if self._shutdown.stopping:
             self._pool.retire()
             self._membership.keep_no_standby()
