@@ -29,7 +29,6 @@ from dtj_trainer.ipc.messages import (
     StepsDone,
     ZygoteReady,
 )
-from dtj_trainer.supervisor import termination_message
 from dtj_trainer.supervisor.cluster_start import ClusterStart
 from dtj_trainer.supervisor.health_check import HealthCheck
 from dtj_trainer.supervisor.http.auth import Authenticator
@@ -290,7 +289,6 @@ class Supervisor:
         message, reported = self._shutdown.termination_message(self._restarts.total), self._shutdown.reported
         if message.message and not (reported and reported.printed):
             print_line(message.message)
-        termination_message.write(message, self._settings.termination_log)
         return message
 
 
