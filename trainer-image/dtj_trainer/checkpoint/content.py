@@ -29,12 +29,19 @@ class CheckpointContent:
     position: TrainingPosition = field(default_factory=TrainingPosition)
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Those of the last epoch before the checkpoint."""
+    finished: bool = False
+    """Whether the training is over: all callbacks have been called."""
 
 
 def serialize(content: CheckpointContent) -> str:
     """Return the content and the current random states, as a checkpoint stores them."""
     return json.dumps(
-        {"position": position_to_json(content.position), "metrics": dict(content.metrics), **_random_state()}
+        {
+            "position": position_to_json(content.position),
+            "metrics": dict(content.metrics),
+            **({"finished": True} if content.finished else {}),
+            **_random_state(),
+        }
     )
 
 
@@ -42,7 +49,9 @@ def restore(text: str | bytes) -> CheckpointContent:
     """Set the random states that a checkpoint holds, and return the rest of its content."""
     found: dict[str, Any] = json.loads(text)
     _set_random_state(found)
-    return CheckpointContent(position_from_json(found["position"]), found.get("metrics", {}))
+    return CheckpointContent(
+        position_from_json(found["position"]), found.get("metrics", {}), finished=found.get("finished", False)
+    )
 
 
 def position_to_json(position: TrainingPosition) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def train(
     epochs: int | None = None,
     steps: int | None = None,
     steps_per_epoch: int | None = None,
+    name: str | None = None,
     global_batch_size: int | None = None,
     per_replica_batch_size: int | None = None,
     accumulate: int = 1,
@@ -92,6 +93,7 @@ def train(
                 accumulate=accumulate,
                 seed=seed,
                 began=began,
+                name=name,
             )
         )
 
