@@ -7,7 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dtj_operator.api.status import JobStatus
+from dtj_operator.api.unknown_fields import keep_unknown_fields
 from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.later_status import report_later_status
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, StatusWrite
 from dtj_operator.reconcile.state.snapshot import Snapshot
 
@@ -62,7 +65,7 @@ class Reconciler:
         self._delayed_since: dict[NamespacedName, float] = {}
 
     async def reconcile(self, key: NamespacedName) -> bool:
-        """Reconcile one job. Returns whether it has been requeued. Raises StaleCache, KubeError, ValueError."""
+        """Reconcile one job. Returns whether it has been requeued. Raises StaleCache, KubeError."""
         cached = self._cache.job(key)
         if cached is None or cached.deleting:
             # The garbage collector deletes what the job owns.
@@ -72,11 +75,11 @@ class Reconciler:
             self._vanished.forget(key)
             return False
         job = cached.parse()
-        if not job.managed_by_external_controller and not job.status_readable:
-            # For example after a rollback. The policies leave such a job alone, so this error is what people see of it.
-            msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
-            raise ValueError(msg)
         if not job.managed_by_external_controller:
+            if job.later_status:
+                reported = report_later_status(cached.status, job.later_status, self._now())
+                await self._executor.write_status(key, cached, reported)
+                return False
             await self._vanished.find(key, job, self._executor.created_attempts(key, job.uid))
         plan, nodes_requeue_at = self._decide(key, job)
         if plan.status is None:
@@ -90,7 +93,8 @@ class Reconciler:
                 if remaining > 0:
                     self._queue.add_after(key, remaining)
                     return True
-            wrote = await self._executor.write_status(key, cached, plan.status.wire())
+            status = keep_unknown_fields(JobStatus, cached.status, plan.status.wire())
+            wrote = await self._executor.write_status(key, cached, status)
         elif not plan.actions:
             self._executor.forget_created(key)
         self._delayed_since.pop(key, None)
