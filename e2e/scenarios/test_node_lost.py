@@ -39,7 +39,7 @@ def test_a_pod_is_lost_with_its_node_and_replaced_on_another(
 
     incident = status["lastIncident"]
     assert (incident["cause"], incident["node"], incident["index"]) == ("NodeLost", node, int(name[-1]))
-    assert status["restarts"] == {"total": 1, "charged": 0, "byCause": {"NodeLost": 1}}
+    assert status["restarts"] == {"total": 1, "charged": 0, "byCause": {"NodeLost": 1}, "inPlace": 0}
     new = next(pod for pod in job.pods() if pod["metadata"]["name"] == name)
     assert new["spec"]["nodeName"] != node
     assert new["metadata"]["uid"] != lost["metadata"]["uid"]

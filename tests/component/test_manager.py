@@ -78,7 +78,7 @@ async def test_a_pod_that_is_deleted_as_soon_as_it_is_there_was_deleted_and_is_r
         await until(lambda: len(names(api_server)) == 2)
         api_server.delete("pods", "default", "train-worker-1")
         await until(lambda: status(api_server)["restarts"]["total"] == 1 and len(names(api_server)) == 2)
-    assert status(api_server)["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}}
+    assert status(api_server)["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}, "inPlace": 0}
     assert status(api_server)["attempt"] == 1
 
 

@@ -25,8 +25,13 @@ SECONDS = 60.0
 
 
 @contextmanager
-def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run `dtj-operator run` with that kubeconfig; stops it by SIGTERM, and asserts exit code 0."""
+def operator(
+    config: Path, *flags: str, program: Path = ROOT / "operator", home: Path = ROOT
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `dtj-operator run` with that kubeconfig; stops it by SIGTERM, and asserts exit code 0.
+
+    `program`: the folder or wheel of the operator; `home`: where it runs.
+    """
     inherited = {name: value for name, value in os.environ.items() if name in {"PATH", "LANG", "VIRTUAL_ENV"}}
     process = subprocess.Popen(
         [
@@ -35,10 +40,11 @@ def operator(config: Path, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
         ],
         env={
             **inherited,
-            "PYTHONPATH": str(ROOT / "operator"),
+            "PYTHONPATH": str(program),
             "KUBECONFIG": str(config),
             "POD_NAMESPACE": OPERATOR_NAMESPACE,
         },
+        cwd=home,
     )
     try:
         yield process
@@ -100,6 +106,10 @@ class Jobs:
     def edit(self, name: str, **spec: Any) -> None:
         """Merge into the spec."""
         self.api.patch(f"{self._jobs}/{name}", {"spec": spec})
+
+    def patch_status(self, name: str, status: dict[str, Any]) -> None:
+        """Merge into the status, as another version of the operator does."""
+        self.api.patch(f"{self._jobs}/{name}/status", {"status": status})
 
     def touch(self, name: str, number: int) -> None:
         """Change nothing but the job's resourceVersion."""

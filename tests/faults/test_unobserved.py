@@ -27,7 +27,7 @@ async def test_a_pod_that_vanished_while_no_operator_looked_is_replaced_and_not_
         cluster.delete_pod("train-worker-1", grace_seconds=0)
         await cluster.start_operator().ready()
         await cluster.until(lambda: cluster.status["attempt"] == 1 and cluster.holds("Running"), "a recovered job")
-        assert cluster.status["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}}
+        assert cluster.status["restarts"] == {"total": 1, "charged": 0, "byCause": {"Deleted": 1}, "inPlace": 0}
         assert monitor.violations == []
 
 
@@ -39,7 +39,7 @@ async def test_a_failure_while_no_operator_looked_is_charged_once(backend: Backe
         await cluster.pass_time(30)
         await cluster.start_operator().ready()
         await cluster.until(lambda: cluster.status["attempt"] == 1 and cluster.holds("Running"), "a recovered job")
-        assert cluster.status["restarts"] == {"total": 1, "charged": 1, "byCause": {"UserError": 1}}
+        assert cluster.status["restarts"] == {"total": 1, "charged": 1, "byCause": {"UserError": 1}, "inPlace": 0}
         assert monitor.violations == []
 
 

@@ -20,9 +20,9 @@ USER: Final = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"
 RIGHTS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
-def rendered() -> list[dict[str, Any]]:
-    """Render the chart with its default values; returns its documents."""
-    command = [str(binaries.path("helm")), "template", "dtj-operator", str(CHART), "--namespace", OPERATOR_NAMESPACE]
+def rendered(chart: Path = CHART) -> list[dict[str, Any]]:
+    """Render a chart with its default values; returns its documents."""
+    command = [str(binaries.path("helm")), "template", "dtj-operator", str(chart), "--namespace", OPERATOR_NAMESPACE]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
@@ -30,11 +30,17 @@ def rendered() -> list[dict[str, Any]]:
 def install(control_plane: ControlPlane) -> Path:
     """Install the chart's CRD and roles; returns a kubeconfig of the operator's ServiceAccount."""
     account = control_plane.service_account(OPERATOR_NAMESPACE, ACCOUNT)
-    kinds = (*RIGHTS, "CustomResourceDefinition")
-    documents = [document for document in rendered() if document["kind"] in kinds]
+    apply(control_plane)
+    return account
+
+
+def apply(
+    control_plane: ControlPlane, chart: Path = CHART, kinds: tuple[str, ...] = (*RIGHTS, "CustomResourceDefinition")
+) -> None:
+    """Install a chart's CRD and roles, or these kinds alone, over those of another version of it."""
+    documents = [document for document in rendered(chart) if document["kind"] in kinds]
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
     control_plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
-    return account
 
 
 def operator_rules() -> list[tuple[str, dict[str, Any]]]:

@@ -20,6 +20,7 @@ from typing import Any, Self
 from dtj_operator.api.enums import ConditionType, Role
 from dtj_operator.api.job import Job
 from dtj_operator.api.status import JobStatus
+from dtj_operator.api.unknown_fields import keep_unknown_fields
 from dtj_operator.builders.pod import build_pod
 from dtj_operator.builders.service import build_service
 from dtj_operator.cache.transforms import pod_from_json, service_from_json
@@ -300,7 +301,7 @@ class JobBuilder:
         """Carry out a plan as the runtime and the API server do."""
         if plan.status is None:
             return
-        wire = plan.status.wire()
+        wire = keep_unknown_fields(JobStatus, self.raw.get("status") or {}, plan.status.wire())
         if wire != self.raw.get("status"):
             self.raw["status"] = wire
             self.writes += 1

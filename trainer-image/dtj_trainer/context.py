@@ -1,6 +1,7 @@
 """TrainContext: the environment, strategy, rank and replicas of this process."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.compat.types import Strategy
@@ -9,6 +10,14 @@ from dtj_trainer.ipc.commands import Commands
 from dtj_trainer.ipc.reporter import Reporter
 from dtj_trainer.strategy.choose import Choice
 from dtj_trainer.strategy.coordination import CoordinationService
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedTraining:
+    """The last step of a training, and its metrics."""
+
+    step: int
+    metrics: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -24,8 +33,10 @@ class TrainContext:
     commands: Commands
     seed: int | None
     deterministic: bool
-    trained: bool = False
-    """Whether a training of this process has finished."""
+    training_names: list[str | None] = field(default_factory=list)
+    """The names of all trainings that have begun in this program, in their order."""
+    finished: FinishedTraining | None = None
+    """The last training that has finished."""
     strategy_released: bool = False
     """Whether the strategy is the default one during trainings alone, because the first of them has ended."""
 

@@ -87,6 +87,8 @@ EXIT_RETRY: Final = 75
 EXIT_KILLED: Final = 137
 EXIT_TERMINATED: Final = 143
 """Preempted, nothing saved."""
+EXIT_INTERNAL_ERROR: Final = 170
+"""An error in the supervisor itself; beyond the codes of all signals."""
 
 DEFAULT_EXIT_CODES: Final = {
     ExitClass.DONE: EXIT_DONE,

@@ -22,6 +22,7 @@ from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.commands import Commands, process_commands
 from dtj_trainer.ipc.reporter import Reporter, process_reporter
 from dtj_trainer.process.exit import job_is_finished
+from dtj_trainer.process.program_end import watch_program
 from dtj_trainer.strategy import devices, parameter_server, tpu
 from dtj_trainer.strategy.build import build
 from dtj_trainer.strategy.choose import choose
@@ -41,7 +42,7 @@ def init(*, deterministic: bool = False, seed: int | None = None) -> TrainContex
     `deterministic` (or DTJ_DETERMINISTIC) gives op determinism and pins threads; `seed` covers Python, NumPy,
     TensorFlow and Keras, and is the default of `fit(seed=…)`.
 
-    A job that is finished already (done.json of this job) ends the process here, with 0.
+    A job that is finished already (done.json of this job) ends the process here, with 0: its program had ended with 0.
 
     Raises:
         PreflightFailed: an impossible setting, or devices that are not there.
@@ -51,6 +52,7 @@ def init(*, deterministic: bool = False, seed: int | None = None) -> TrainContex
     global _context  # noqa: PLW0603 - one process, one context
     if _context is None:
         _context = _prepare(deterministic=deterministic, seed=seed)
+        watch_program(_context)
         if _context.is_chief:
             choice, replicas = _context.choice, _describe_replicas(_context)
             print(f"dtj: strategy {choice.type} ({choice.reason}), {replicas}", flush=True)  # noqa: T201 - for people

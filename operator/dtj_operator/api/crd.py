@@ -131,18 +131,24 @@ def _status() -> Schema:
     conditions["x-kubernetes-list-map-keys"] = ["type"]
     # The status has one writer: the API server need not compute the owner of each field with every write.
     schema["x-kubernetes-map-type"] = "atomic"
-    _without_defaults(schema)
+    _open(schema)
     return schema
 
 
-def _without_defaults(schema: Schema) -> None:
-    """Delete all defaults: the operator writes the whole status."""
+def _open(schema: Schema) -> None:
+    """Let a schema of status accept what another version writes: no enums, and unknown fields are kept.
+
+    Defaults go too: the operator writes the whole status.
+    """
     schema.pop("default", None)
+    schema.pop("enum", None)
+    if "properties" in schema:
+        schema["x-kubernetes-preserve-unknown-fields"] = True
     for child in schema.get("properties", {}).values():
-        _without_defaults(child)
+        _open(child)
     for inner in ("items", "additionalProperties"):
         if isinstance(schema.get(inner), dict):
-            _without_defaults(schema[inner])
+            _open(schema[inner])
 
 
 def _at(schema: Schema, place: str) -> Schema:

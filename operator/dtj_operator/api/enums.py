@@ -121,6 +121,7 @@ class Reason(StrEnum):
     POD_REFUSED = "PodRefused"
     NAMESPACE_TERMINATING = "NamespaceTerminating"
     FINISHED = "Finished"
+    STATUS_OF_LATER_VERSION = "StatusOfLaterVersion"
     # Restarting
     RECOVERED = "Recovered"
     # Suspended

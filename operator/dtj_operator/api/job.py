@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from dtj_operator.api.constants import LEVELS_MAX, MANAGED_BY
+from dtj_operator.api.persisted_state import STATE_VERSION
 from dtj_operator.api.spec import JobSpec
 from dtj_operator.api.status import JobStatus
 from dtj_operator.api.wire_model import parse_time
@@ -57,8 +58,8 @@ class Job:
     status: JobStatus
     problem: str = ""
     """Why the spec cannot be parsed, in one sentence; `spec` is empty then."""
-    status_readable: bool = True
-    """Whether the status could be parsed; if not, it must not be overwritten."""
+    later_status: str = ""
+    """Why the status, which a later version wrote, cannot be acted upon; `status` may be empty then."""
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Job:
@@ -68,12 +69,8 @@ class Job:
         an invalid spec, `problem` says what is wrong.
         """
         meta = raw.get("metadata") or {}
-        status_readable = True
         spec, problem = _spec(raw.get("spec") or {})
-        try:
-            status = JobStatus.model_validate(raw.get("status") or {})
-        except ValidationError:
-            status, status_readable = JobStatus(), False
+        status, later_status = _status(raw.get("status") or {})
         return cls(
             name=meta.get("name", ""),
             namespace=meta.get("namespace", ""),
@@ -85,7 +82,7 @@ class Job:
             spec=spec,
             status=status,
             problem=problem,
-            status_readable=status_readable,
+            later_status=later_status,
         )
 
     @property
@@ -145,6 +142,17 @@ def _spec(raw: Mapping[str, Any]) -> tuple[JobSpec, str]:
             problem = _first(error)
     manager = str(raw.get("managedBy") or "")
     return _EMPTY_SPEC.model_copy(update={"managed_by": manager}), f"spec cannot be read: {problem}"
+
+
+def _status(raw: Mapping[str, Any]) -> tuple[JobStatus, str]:
+    """Return the status, and the reason why it cannot be acted upon; an empty one if it cannot be parsed."""
+    try:
+        status = JobStatus.model_validate(raw)
+    except ValidationError as error:
+        return JobStatus(), f"this one cannot read {_first(error)}"
+    version = status.persisted_state.version
+    later = f"its state has version {version}, and this one knows up to {STATE_VERSION}"
+    return status, later if version > STATE_VERSION else ""
 
 
 def _depth_problem(raw: Mapping[str, Any]) -> str:

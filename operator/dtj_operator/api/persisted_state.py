@@ -1,11 +1,17 @@
-"""The persisted state: what the operator stores in `status.ledger`, to continue when it is restarted."""
+"""The persisted state: what the operator stores in `status.ledger`, to continue when it is restarted.
+
+What is added here must be something that an earlier version may ignore and lose. A change that it must not act upon
+raises STATE_VERSION: an earlier version then leaves the job alone.
+"""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from dtj_operator.api.enums import Cause, Role
+from dtj_operator.api.enums import Role
 from dtj_operator.api.wire_model import Instant, Second, WireModel
+
+STATE_VERSION = 1
 
 
 class RootCause(WireModel):
@@ -15,7 +21,7 @@ class RootCause(WireModel):
     index: int = Field(description="Index of the pod.")
     node: str = Field("", description="Node of the pod.")
     exit_code: int | None = Field(None, description="Exit code of its main container, if it ended.")
-    cause: Cause = Field(description="Cause of this failure alone.")
+    cause: str = Field(description="Cause of this failure alone.")
     evidence: bool = Field(False, description="Whether there is evidence of a disruption.")
     rank: int = Field(description="Rank as root cause; smaller is more likely.")
     charge: str = Field(
@@ -78,6 +84,9 @@ class CountedRecoveries(WireModel):
 class PersistedState(WireModel):
     """The state that the operator needs when it is restarted."""
 
+    version: int = Field(
+        STATE_VERSION, description="Version of this state; an operator that knows only lower ones waits."
+    )
     replicas: dict[Role, tuple[ReplicaGroup, ...]] = Field(
         default_factory=dict, alias="slots", description="Attempt of each replica, by role."
     )

@@ -1,4 +1,7 @@
-"""The status of a DistributedTrainingJob: conditions, counts, restarts, progress."""
+"""The status of a DistributedTrainingJob: conditions, counts, restarts, progress.
+
+A later version may know more phases, causes and types of conditions: words that nothing is decided by are read as text.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from dtj_operator.api.enums import Cause, ConditionType, Phase, Role, StrategyType
+from dtj_operator.api.enums import ConditionType, Phase, Role, StrategyType
 from dtj_operator.api.persisted_state import PersistedState
 from dtj_operator.api.wire_model import Instant, Second, WireModel
 
@@ -14,8 +17,8 @@ from dtj_operator.api.wire_model import Instant, Second, WireModel
 class Condition(WireModel):
     """A condition, as metav1.Condition."""
 
-    type: ConditionType = Field(description="Which aspect of the job this is about.")
-    status: str = Field(description="True, False or Unknown.", json_schema_extra={"enum": ["True", "False", "Unknown"]})
+    type: str = Field(description="Which aspect of the job this is about.")
+    status: str = Field(description="True, False or Unknown.")
     reason: str = Field(description="One word for the last change of status, for programs.")
     message: str = Field("", description="One sentence for people.")
     last_transition_time: Second = Field(description="When status changed last.")
@@ -49,7 +52,7 @@ class Restarts(WireModel):
 
     total: int = Field(0, description="All incidents that led to a restart.")
     charged: int = Field(0, description="Those of them that count towards failurePolicy.maxRestarts.")
-    by_cause: dict[Cause, int] = Field(default_factory=dict, description="All of them, by cause.")
+    by_cause: dict[str, int] = Field(default_factory=dict, description="All of them, by cause.")
     in_place: int = Field(0, description="Recoveries in place, which the trainers made without the operator.")
 
 
@@ -72,7 +75,7 @@ class LastIncident(WireModel):
     """The last incident that led to a restart, or that failed the job."""
 
     time: Instant = Field(description="When its first failure was seen.")
-    cause: Cause = Field(description="Its root cause.")
+    cause: str = Field(description="Its root cause.")
     role: str = Field("", description="Role of the pod that is the root cause.")
     index: int = Field(0, description="Index of that pod.")
     node: str = Field("", description="Node of that pod.")
@@ -88,7 +91,7 @@ class LastRecovery(WireModel):
 
     time: Instant = Field(description="When all trained again.")
     seconds: float = Field(description="From the failure until all trained again.")
-    cause: Cause = Field(description="Why the training process failed.")
+    cause: str = Field(description="Why the training process failed.")
     role: str = Field("", description="Role of the pod whose training process failed.")
     index: int = Field(0, description="Index of that pod.")
 
@@ -116,7 +119,7 @@ class JobStatus(WireModel):
     """The observed state of the job."""
 
     observed_generation: int = Field(0, description="Generation of the spec that the operator has acted on.")
-    phase: Phase = Field(Phase.PENDING, description="State of the job in one word, for people.")
+    phase: str = Field(Phase.PENDING, description="State of the job in one word, for people.")
     message: str = Field("", description="One sentence for people: what the job waits for, or what happened last.")
     workers: str = Field("", description="Ready and desired pods of chief and workers.")
     conditions: tuple[Condition, ...] = Field((), description="State of the job, for programs.")

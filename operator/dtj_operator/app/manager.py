@@ -29,6 +29,7 @@ from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.node_monitor import NodeMonitor, no_node_health
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.cache.relist import Relister
+from dtj_operator.cache.unwatched_objects import read_unwatched
 from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
 from dtj_operator.controller.controller import Controller
 from dtj_operator.controller.event_recorder import EventRecorder
@@ -38,6 +39,7 @@ from dtj_operator.controller.object_control import ObjectControl
 from dtj_operator.controller.plan_executor import PlanExecutor
 from dtj_operator.controller.reconciler import Reconciler
 from dtj_operator.controller.trainer_poller import TrainerPoller, no_report
+from dtj_operator.controller.vanished_pods import VanishedPods
 from dtj_operator.controller.workqueue import WorkQueue
 from dtj_operator.kube.client import ApiClient
 from dtj_operator.kube.errors import KubeError
@@ -172,7 +174,6 @@ class Manager:
         )
 
     def _build_controller(self, client: ApiClient, nodes: NodeMonitor | None) -> Controller:
-        settings = self.settings
         blocked_writes = BlockedWriteTracker()
         writer = client.fenced(self._elector.may_write) if self._elector else client
         self._recorder = EventRecorder(writer, self._now, self.identity, busy=lambda: self.queue.busy)
@@ -184,14 +185,15 @@ class Manager:
             events=self._recorder,
             now=self._now,
             metrics=self.metrics,
-            prerequisites=((NETWORK_POLICIES, build_network_policy),) if settings.network_policy else (),
+            prerequisites=((NETWORK_POLICIES, build_network_policy),) if self.settings.network_policy else (),
         )
-        if settings.progress:
+        if self.settings.progress:
             self._poller = TrainerPoller(cache=self.cache, now=self._now, on_progress=self._changed)
         reconciler = Reconciler(
             cache=self.cache,
             blocked_writes=blocked_writes,
             executor=executor,
+            vanished=VanishedPods(client, self.cache),
             queue=self.queue,
             now=self._now,
             nodes=nodes.health if nodes else no_node_health,
@@ -221,6 +223,7 @@ class Manager:
             except KubeError as error:
                 logger.warning("first list failed", extra={"error": error.message})
                 await asyncio.sleep(1.0)
+        self._runnables.start(read_unwatched(client, self.cache), "unwatched")
         for relister in self._relisters:
             self._runnables.start(relister.run(), "relister")
         for reflector in reflectors:
@@ -234,10 +237,9 @@ class Manager:
         # Jobs that nobody has looked at yet come first: those that run can wait a second.
         for cached in sorted((cached for _, cached in self.cache.jobs.items()), key=lambda cached: bool(cached.phase)):
             self.queue.add(NamespacedName(cached.namespace, cached.name))
-        if self._recorder is not None:
-            self._runnables.start(self._recorder.run(), "recorder")
-        if self._poller is not None:
-            self._runnables.start(self._poller.run(), "progress")
+        for part, name in ((self._recorder, "recorder"), (self._poller, "progress")):
+            if part is not None:
+                self._runnables.start(part.run(), name)
         logger.info(
             "working", extra={"version": operator_version(), "jobs": len(self.cache.jobs), "pods": len(self.cache.pods)}
         )
@@ -291,9 +293,8 @@ class Manager:
 
     def _live(self) -> str:
         """Return what is wrong with this process; empty if nothing is."""
-        if not all(relister.healthy for relister in self._relisters):
-            return "no list of jobs and pods has succeeded for a quarter of an hour"
-        return ""
+        healthy = all(relister.healthy for relister in self._relisters)
+        return "" if healthy else "no list of jobs and pods has succeeded for a quarter of an hour"
 
     def _ready(self) -> str:
         return "" if self.ready.is_set() else "not everything that exists is known yet"

@@ -1,4 +1,8 @@
-"""JobCache: the known jobs, their pods and services; and the live read of one object."""
+"""JobCache: the known jobs, their pods and services; and the live read of one object.
+
+Labels belong to the tenant: pods and services are those of the job that their owner reference names. A label only says
+which objects the watches see; one that has lost it is read from time to time instead.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,12 @@ from operator import attrgetter
 from sys import intern
 from typing import TYPE_CHECKING, Any
 
-from dtj_operator.api.constants import LABEL_JOB_NAME
+from dtj_operator.api.constants import GROUP, KIND, LABEL_JOB_NAME
 from dtj_operator.api.enums import Role
 from dtj_operator.api.job import METADATA, Job, managed_here
 from dtj_operator.cache.indexer import Indexer
 from dtj_operator.cache.namespaced_name import NamespacedName
-from dtj_operator.cache.transforms import pod_from_json, service_from_json
+from dtj_operator.cache.transforms import controller_reference, pod_from_json, service_from_json
 from dtj_operator.kube import serializer
 from dtj_operator.kube.errors import NotFound
 from dtj_operator.kube.resources import JOBS, PODS, SERVICES
@@ -87,10 +91,10 @@ class JobCache:
     def __init__(self, on_change: Callable[[NamespacedName], None]) -> None:
         self.jobs: Indexer[CachedJob] = Indexer(transform=CachedJob, key=_own_key, on_change=on_change, changed=_always)
         self.pods: Indexer[Pod] = Indexer(
-            transform=pod_from_json, key=_job_key, on_change=on_change, changed=_pod_differs
+            transform=pod_from_json, key=_job_key, on_change=on_change, changed=_pod_differs, watched=_has_label
         )
         self.services: Indexer[Service] = Indexer(
-            transform=service_from_json, key=_job_key, on_change=on_change, changed=_differs
+            transform=service_from_json, key=_job_key, on_change=on_change, changed=_differs, watched=_has_label
         )
         self._indexers: dict[GroupVersionResource, Indexer[Any]] = {
             JOBS: self.jobs,
@@ -117,16 +121,25 @@ class JobCache:
         return {key for key, pod in self.pods.items() if pod.node == node}
 
     async def refresh(
-        self, client: ApiClient, resource: GroupVersionResource, key: NamespacedName, name: str, uid: str
+        self, client: ApiClient, resource: GroupVersionResource, namespace: str, name: str, uid: str
     ) -> dict[str, Any] | None:
         """Read one object from the API server and return it; the cached one of `uid` goes if another has its name."""
         indexer = self.indexer(resource)
-        found = await read_live(client, resource, key.namespace, name)
+        found = await read_live(client, resource, namespace, name)
         if found is None or found["metadata"]["uid"] != uid:
-            indexer.remove(key, name, uid)
+            indexer.remove(uid)
         if found is not None:
-            indexer.upsert(found)
+            self.take_live(resource, found)
         return found
+
+    def take_live(self, resource: GroupVersionResource, raw: dict[str, Any]) -> None:
+        """Take in an object that has just been read from the API server."""
+        indexer = self.indexer(resource)
+        if resource is JOBS or _has_label(raw):
+            # The watch sees it: what that has called deleted since the read stays so.
+            indexer.upsert(raw)
+        else:
+            indexer.restore(raw)
 
 
 async def read_live(
@@ -144,9 +157,16 @@ def _own_key(raw: dict[str, Any]) -> NamespacedName:
 
 
 def _job_key(raw: dict[str, Any]) -> NamespacedName | None:
+    """Return the job whose pod or service this is, by its owner; without one, the job whose label it has."""
     metadata = raw["metadata"]
-    name = (metadata.get("labels") or {}).get(LABEL_JOB_NAME)
+    owner = controller_reference(metadata)
+    ours = owner.get("kind") == KIND and str(owner.get("apiVersion")).startswith(f"{GROUP}/")
+    name = owner.get("name") if ours else (metadata.get("labels") or {}).get(LABEL_JOB_NAME)
     return NamespacedName(metadata["namespace"], name) if name else None
+
+
+def _has_label(raw: dict[str, Any]) -> bool:
+    return LABEL_JOB_NAME in (raw["metadata"].get("labels") or {})
 
 
 def _always(_old: object, _new: object) -> bool:

@@ -1,18 +1,23 @@
-"""Slim Pod and Service values from JSON: what `decide` reads of them."""
+"""Slim Pod and Service values from JSON: what `decide` reads of them.
+
+Which pod this is follows from its name and its owner, and its attempt from the environment of its main container, which
+nobody can change. Labels belong to the tenant.
+"""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from sys import intern
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.constants import (
-    LABEL_ATTEMPT,
-    LABEL_INDEX,
-    LABEL_ROLE,
     SERVER_MESSAGE_MAX,
     TERMINATION_MESSAGE_MAX,
 )
+from dtj_operator.api.enums import Role
+from dtj_operator.api.trainer_contract import Environment
 from dtj_operator.api.wire_model import parse_time
 from dtj_operator.reconcile.state.snapshot import TERMINAL, Container, Pod, Service, Terminated
 from dtj_operator.reconcile.state.trainer_messages import parse_count
@@ -20,9 +25,14 @@ from dtj_operator.reconcile.state.trainer_messages import parse_count
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+NOBODY: Mapping[str, Any] = MappingProxyType({})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNREADABLE = -1
-"""Index and attempt of a pod whose labels are not numbers."""
+"""Index of a pod that does not have the name of a replica, and attempt of one that the operator has not made."""
+MAX_DIGITS = 16
+"""More than an attempt has; Python refuses to read numbers of thousands of digits."""
+REPLICA = re.compile(rf"-({'|'.join(Role)})-(0|[1-9][0-9]{{0,8}})")
+"""The end of a pod's name, after that of its job."""
 
 
 def pod_from_json(raw: Mapping[str, Any]) -> Pod:
@@ -31,7 +41,9 @@ def pod_from_json(raw: Mapping[str, Any]) -> Pod:
     Thousands of these are kept in memory, so strings that many pods share are interned.
     """
     meta, spec, status = raw["metadata"], raw.get("spec") or {}, raw.get("status") or {}
-    labels = meta.get("labels") or {}
+    owner = controller_reference(meta)
+    owner_uid = intern(str(owner.get("uid", "")))
+    role, index = _replica(meta["name"], str(owner.get("name", "")))
     conditions = {c.get("type"): c for c in status.get("conditions") or ()}
     ready = conditions.get("Ready") or {}
     scheduled = conditions.get("PodScheduled") or {}
@@ -42,10 +54,10 @@ def pod_from_json(raw: Mapping[str, Any]) -> Pod:
         name=meta["name"],
         uid=meta.get("uid", ""),
         resource_version=str(meta.get("resourceVersion", "")),
-        owner_uid=intern(_controller(meta.get("ownerReferences") or ())),
-        role=intern(labels.get(LABEL_ROLE, "")),
-        index=_number(labels.get(LABEL_INDEX)),
-        attempt=_number(labels.get(LABEL_ATTEMPT)),
+        owner_uid=owner_uid,
+        role=intern(role),
+        index=index,
+        attempt=_attempt(spec, owner_uid),
         created_at=parse_time(meta.get("creationTimestamp")) or _EPOCH,
         deleted_at=parse_time(meta.get("deletionTimestamp")),
         phase=intern(_phase(spec, status, containers)),
@@ -72,16 +84,35 @@ def service_from_json(raw: Mapping[str, Any]) -> Service:
     return Service(
         name=meta["name"],
         uid=meta.get("uid", ""),
-        owner_uid=_controller(meta.get("ownerReferences") or ()),
+        owner_uid=str(controller_reference(meta).get("uid", "")),
         deleted_at=parse_time(meta.get("deletionTimestamp")),
     )
 
 
-def _controller(references: Iterable[Mapping[str, Any]]) -> str:
-    for reference in references:
+def controller_reference(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the owner reference of an object's controller; empty where it has none."""
+    for reference in metadata.get("ownerReferences") or ():
         if reference.get("controller"):
-            return str(reference.get("uid", ""))
-    return ""
+            return dict(reference)
+    return NOBODY
+
+
+def _replica(name: str, job: str) -> tuple[str, int]:
+    """Return role and index of the replica that has this name in the job."""
+    found = REPLICA.fullmatch(name, len(job)) if name.startswith(job) else None
+    return (found[1], int(found[2])) if found else ("", UNREADABLE)
+
+
+def _attempt(spec: Mapping[str, Any], owner_uid: str) -> int:
+    """Return the attempt that the operator wrote into the environment of the main container.
+
+    That is the container which also has the UID of the job: the operator sets both.
+    """
+    for container in spec.get("containers") or ():
+        values = {entry.get("name"): entry.get("value") for entry in container.get("env") or ()}
+        if owner_uid and values.get(Environment.UID) == owner_uid:
+            return _number(values.get(Environment.ATTEMPT))
+    return UNREADABLE
 
 
 def _taken_away_at(meta: Mapping[str, Any], disruption: Mapping[str, Any]) -> datetime | None:
@@ -164,5 +195,6 @@ def _reason_of(condition: Mapping[str, Any]) -> str:
 
 
 def _number(text: str | None) -> int:
-    number = parse_count(int(text)) if text and text.isascii() and text.isdigit() else None
+    digits = text and len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()
+    number = parse_count(int(text)) if text and digits else None
     return UNREADABLE if number is None else number

@@ -54,10 +54,10 @@ class Controller:
             # The cache holds the newer job by now.
             result = "requeue"
             self._queue.add_rate_limited(key)
-        except (KubeError, ValueError) as error:
+        except KubeError as error:
             result = "error"
             delay = self._queue.add_rate_limited(key, error.after if isinstance(error, Retry) else None)
-            level = logging.ERROR if isinstance(error, (Refused, ValueError)) else logging.WARNING
+            level = logging.ERROR if isinstance(error, Refused) else logging.WARNING
             logger.log(
                 level,
                 "reconcile failed",

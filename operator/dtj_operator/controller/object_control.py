@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.cache.job_cache import read_live
+from dtj_operator.cache.transforms import controller_reference
 from dtj_operator.controller.blocked_write_tracker import blocked_reason
 from dtj_operator.kube.errors import AlreadyExists, Conflict, NotFound, OutcomeUnknown, Refused, Retry
 from dtj_operator.kube.resources import PODS
 from dtj_operator.reconcile.state.blocked_writes import BlockedReason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dtj_operator.cache.job_cache import CachedJob, JobCache
     from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.controller.metrics import Metrics
@@ -35,7 +38,7 @@ class CreationBlocked(Exception):
 class NameTaken(CreationBlocked):
     """An object of that name exists and belongs to somebody else."""
 
-    def __init__(self, resource: GroupVersionResource, name: str, owner: dict[str, Any]) -> None:
+    def __init__(self, resource: GroupVersionResource, name: str, owner: Mapping[str, Any]) -> None:
         whose = f"{owner.get('kind')} {owner.get('name')}" if owner else "nobody"
         message = f"{resource.singular} {name} exists and belongs to {whose}: delete or rename it"
         super().__init__(BlockedReason.NAME_TAKEN, message)
@@ -82,7 +85,7 @@ class ObjectControl:
             await self._client.create(resource, key.namespace, body)
         except AlreadyExists:
             found = await self._client.get(resource, key.namespace, key.name)
-            owner = _controller_reference(found)
+            owner = controller_reference(found["metadata"])
             if owner.get("uid") != cached.uid:
                 raise NameTaken(resource, key.name, owner) from None
         except Refused as refusal:
@@ -96,13 +99,13 @@ class ObjectControl:
         try:
             answer = await self._client.delete(resource, key.namespace, name, uid=uid, grace=grace)
         except NotFound:
-            indexer.remove(key, name, uid)
+            indexer.remove(uid)
             return
         except Conflict:
-            await self._cache.refresh(self._client, resource, key, name, uid)
+            await self._cache.refresh(self._client, resource, key.namespace, name, uid)
             return
         if answer.get("kind") == "Status" or not _is_terminating(answer):
-            indexer.remove(key, name, uid)
+            indexer.remove(uid)
         else:
             indexer.upsert(answer)
 
@@ -112,8 +115,8 @@ class ObjectControl:
         """Take in an object of that name that exists already. Raises NameTaken where it is not this job's, Retry."""
         indexer = self._cache.indexer(resource)
         name = found["metadata"]["name"]
-        owner = _controller_reference(found)
-        indexer.upsert(found)
+        owner = controller_reference(found["metadata"])
+        self._cache.take_live(resource, found)
         in_cache = indexer.get(key, name) is not None
         if owner.get("uid") == cached.uid and in_cache:
             return
@@ -121,12 +124,6 @@ class ObjectControl:
             msg = f"{name} is left from an earlier job of this name and has not gone yet"
             raise Retry(msg)
         raise NameTaken(resource, name, owner)
-
-
-def _controller_reference(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the owner reference of the controller, or nothing."""
-    references: list[dict[str, Any]] = raw["metadata"].get("ownerReferences") or []
-    return next((reference for reference in references if reference.get("controller")), {})
 
 
 def _is_terminating(raw: dict[str, Any]) -> bool:

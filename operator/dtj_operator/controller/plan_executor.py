@@ -93,7 +93,7 @@ class PlanExecutor:
         try:
             answer = await self._client.patch_status(JOBS, key.namespace, key.name, body)
         except (Conflict, OutcomeUnknown, NotFound) as error:
-            found = await self._cache.refresh(self._client, JOBS, key, key.name, cached.uid)
+            found = await self._cache.refresh(self._client, JOBS, key.namespace, key.name, cached.uid)
             written = (
                 isinstance(error, OutcomeUnknown)
                 and found is not None

@@ -7,7 +7,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from dtj_operator.api.status import JobStatus
+from dtj_operator.api.unknown_fields import keep_unknown_fields
 from dtj_operator.reconcile.decide import decide
+from dtj_operator.reconcile.later_status import report_later_status
 from dtj_operator.reconcile.state.plan import CreatePod, CreateService, StatusWrite
 from dtj_operator.reconcile.state.snapshot import Snapshot
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
     from dtj_operator.controller.plan_executor import PlanExecutor
     from dtj_operator.controller.trainer_poller import TrainerReport
+    from dtj_operator.controller.vanished_pods import VanishedPods
     from dtj_operator.controller.workqueue import WorkQueue
     from dtj_operator.reconcile.state.plan import Plan
     from dtj_operator.reconcile.state.snapshot import Node
@@ -40,6 +44,7 @@ class Reconciler:
         cache: JobCache,
         blocked_writes: BlockedWriteTracker,
         executor: PlanExecutor,
+        vanished: VanishedPods,
         queue: WorkQueue,
         now: Callable[[], datetime],
         nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
@@ -53,25 +58,29 @@ class Reconciler:
         self._cache = cache
         self._blocked_writes = blocked_writes
         self._executor = executor
+        self._vanished = vanished
         self._queue = queue
         self._now = now
         self._nodes = nodes
         self._delayed_since: dict[NamespacedName, float] = {}
 
     async def reconcile(self, key: NamespacedName) -> bool:
-        """Reconcile one job. Returns whether it has been requeued. Raises StaleCache, KubeError, ValueError."""
+        """Reconcile one job. Returns whether it has been requeued. Raises StaleCache, KubeError."""
         cached = self._cache.job(key)
         if cached is None or cached.deleting:
             # The garbage collector deletes what the job owns.
             self._delayed_since.pop(key, None)
             self._blocked_writes.forget(key)
             self._executor.forget_created(key)
+            self._vanished.forget(key)
             return False
         job = cached.parse()
-        if not job.managed_by_external_controller and not job.status_readable:
-            # For example after a rollback. The policies leave such a job alone, so this error is what people see of it.
-            msg = "another version of the operator wrote its status, which this one cannot read: go back to that one"
-            raise ValueError(msg)
+        if not job.managed_by_external_controller:
+            if job.later_status:
+                reported = report_later_status(cached.status, job.later_status, self._now())
+                await self._executor.write_status(key, cached, reported)
+                return False
+            await self._vanished.find(key, job, self._executor.created_attempts(key, job.uid))
         plan, nodes_requeue_at = self._decide(key, job)
         if plan.status is None:
             return False
@@ -84,7 +93,8 @@ class Reconciler:
                 if remaining > 0:
                     self._queue.add_after(key, remaining)
                     return True
-            wrote = await self._executor.write_status(key, cached, plan.status.wire())
+            status = keep_unknown_fields(JobStatus, cached.status, plan.status.wire())
+            wrote = await self._executor.write_status(key, cached, status)
         elif not plan.actions:
             self._executor.forget_created(key)
         self._delayed_since.pop(key, None)

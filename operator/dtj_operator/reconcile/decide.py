@@ -63,10 +63,10 @@ def decide(snapshot: Snapshot, now: datetime) -> Plan:
     `now` has a time zone. Never raises for a job that the API server has accepted. A plan whose
     status is the job's own (the same object) and that has no actions means: nothing to do.
     A job that another controller manages, that is being deleted (the garbage collector follows the
-    owner references), or whose status cannot be read, is not touched.
+    owner references), or whose status a later version wrote, is not touched.
     """
     job = snapshot.job
-    if job.managed_by_external_controller or job.deleted_at is not None or not job.status_readable:
+    if job.managed_by_external_controller or job.deleted_at is not None or job.later_status:
         return Plan.nothing()
     scope = ReconcileScope(snapshot, now)
     for policy in POLICIES:

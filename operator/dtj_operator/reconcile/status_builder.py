@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.persisted_state import PersistedState
+from dtj_operator.api.persisted_state import STATE_VERSION, PersistedState
 from dtj_operator.api.status import JobStatus
 from dtj_operator.builders.metadata import worker_selector
 from dtj_operator.reconcile.state.plan import StatusWrite
@@ -58,6 +58,7 @@ def _persisted(scope: ReconcileScope) -> PersistedState:
     replicas, before = scope.replicas, scope.job.status.persisted_state
     changed = replicas.changed
     return PersistedState.model_construct(
+        version=STATE_VERSION,
         replicas=write_records(replicas.records) if changed else before.replicas,
         incident=scope.recovery.persisted_incident(),
         container_restarts=write_container_restarts(replicas.records) if changed else before.container_restarts,

@@ -31,7 +31,7 @@ TOLD_FIRST = (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPE
 class StatusSummary(NamedTuple):
     """The fields of a status that sum it up."""
 
-    phase: Phase
+    phase: str
     message: str
     workers: str
     replica_statuses: dict[Role, ReplicaStatus]

@@ -46,14 +46,15 @@ def test_a_job_is_killed_resumes_and_is_done_where_all_files_lie_far_away(away, 
     assert resumed.said["digest"] == launch.run("resume.py").said["digest"]
     place = open_folder(directory)
     kept = [f"ckpt-{step}.{part}" for step in (39, 40) for part in ("data-00000-of-00001", "index")]
-    assert sorted(place.names()) == ["checkpoint", *kept, "done.json", "job.json", "logs", "owner.json"]
-    assert (read_json(place, "done.json") or {})["step"] == 40
+    assert sorted(place.names()) == ["checkpoint", *kept, "job.json", "logs", "owner.json", "trainings.json"]
+    assert (read_json(place, "trainings.json") or {})["trainings"][0]["final_step"] == 40
     assert (read_json(place, "job.json") or {})["step"] == 40
     assert open_folder(f"{directory}/logs").names()
     carried_back(model, tmp_path)
     assert tf.saved_model.load(str(tmp_path)).serve(tf.zeros([2, 8])).shape == (2, 1)
     again = launch.run("resume.py", environment={**environment, "DTJ_ATTEMPT": "2"})
-    assert again.exit_line == "dtj: finished at step 40 already"
+    assert again.exit_line == "dtj: training 1 (unnamed) finished at step 40 already"
+    assert again.said["digest"] == resumed.said["digest"]
 
 
 def test_in_a_bucket_files_are_replaced_and_a_replaced_writer_moves_nothing(objects, monkeypatch):

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Iterable
 
-from dtj_trainer.data.sources.tfrecord_files import _masked
+from dtj_trainer.data.sources import crc32c
 
 
 def of_ids(ids: Iterable[int]) -> bytes:
@@ -13,7 +13,7 @@ def of_ids(ids: Iterable[int]) -> bytes:
 
 def framed(data: bytes) -> bytes:
     length = struct.pack("<Q", len(data))
-    return length + struct.pack("<I", _masked(length)) + data + struct.pack("<I", _masked(data))
+    return length + struct.pack("<I", crc32c.masked(length)) + data + struct.pack("<I", crc32c.masked(data))
 
 
 def example(number: int) -> bytes:

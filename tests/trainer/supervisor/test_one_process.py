@@ -61,6 +61,36 @@ def test_a_taken_port_is_one_sentence(launch: Launcher):
     assert "--port" in pod.last_line
 
 
+def test_an_error_in_the_supervisor_itself_leaves_a_message_and_a_code_of_its_own(launch: Launcher, tmp_path: Path):
+    text = (
+        "import os, socket, time\n"
+        "end = socket.socket(fileno=int(os.environ['DTJ_LINK_FD']))\n"
+        """end.send(b'{"type": "StepsDone", "step": 1, "steps": 1, "seconds": "no number"}')\n"""
+        "time.sleep(600)\n"
+    )
+    pod = launch.start("--preload", "off", script(tmp_path, text))
+    assert pod.wait() == 170
+    told = pod.termination()
+    assert (told["class"], told["exitCode"], told["exception"]) == ("killed", 170, "TypeError")
+    assert told["message"] == pod.last_line
+    assert pod.last_line.startswith("dtj-run itself failed: TypeError: ")
+    assert "Traceback" in pod.log
+
+
+def test_a_second_dtj_run_in_a_container_leaves_the_termination_message_alone(launch: Launcher):
+    pod = launch.start("--preload", "off", "reporter.py", "100000")
+    until(lambda: pod.said, "the program did not begin")
+    message = {"DTJ_TERMINATION_LOG": str(pod.folder / "termination")}
+    for words, says in ((["chekpoint"], "use dtj-run checkpoint"), (["--bogus"], "--bogus"), (["reporter.py"], "use")):
+        second = launch.start(*words, environment=message)
+        assert second.wait() == 2
+        assert second.log.startswith("dtj: ")
+        assert (second.log.count("\n"), says in second.log) == (1, True), second.log
+    pod.process.terminate()
+    assert pod.wait() == 42
+    assert pod.termination()["class"] == "preempted"
+
+
 def test_an_exception_is_a_line_for_people_and_below_it_the_traceback(launch: Launcher, tmp_path: Path):
     program = script(tmp_path, "def f():\n    raise ValueError('bad news')\nf()\n")
     pod = launch.start("--preload", "off", program)

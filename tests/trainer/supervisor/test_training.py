@@ -78,6 +78,20 @@ def test_a_chief_that_trains_on_without_a_network_stops_once_its_successor_has_b
     assert saved_step(tmp_path) == new.termination()["checkpointStep"]
 
 
+def test_a_second_sigterm_does_not_lose_the_save_that_the_first_asked_two_workers_for(launch: Launcher, tmp_path: Path):
+    environment = job(tmp_path) | {"DTJ_UID": "uid-1", "TEST_STEP_SECONDS": "0.5"}
+    pods = launch.cluster(
+        "--standby", "off", "training.py", "100000", environments=dict.fromkeys(range(2), environment)
+    )
+    until((tmp_path / "checkpoint").exists, "no checkpoint")
+    for _ in range(2):  # the workers agree on a step to stop at, which takes a second or more
+        for pod in pods:
+            pod.process.terminate()
+        time.sleep(0.3)
+    assert [pod.wait() for pod in pods] == [42, 42], [pod.log for pod in pods]
+    assert saved_step(tmp_path) == pods[0].termination()["checkpointStep"] == pods[0].termination()["step"]
+
+
 def saved_step(directory: Path) -> int:
     return int(json.loads((directory / "job.json").read_text())["step"])
 

@@ -18,5 +18,5 @@ def test_event_files_hold_the_steps_and_the_metrics_of_each_epoch(tmp_path):
     assert {10, 20, 30} <= set(steps)
     assert [step for step, _ in points["learning_rate"]] == steps
     assert [step for step, _ in points["epoch/mae"]] == [10, 20, 30]
-    last = json.loads((tmp_path / "done.json").read_text())["metrics"]
+    last = json.loads((tmp_path / "trainings.json").read_text())["trainings"][0]["metrics"]
     assert points["epoch/mae"][-1][1] == pytest.approx(last["mae"], rel=1e-5)

@@ -53,7 +53,7 @@ def test_a_late_answer_does_not_bring_a_deleted_object_back(indexer):
 
 def test_what_the_server_has_answered_to_be_gone_stays_gone(indexer):
     indexer.upsert(thing("a", 1))
-    indexer.remove(KEY, "a", "a")
+    indexer.remove("a")
     indexer.upsert(thing("a", 9))
     assert list(indexer.values(KEY)) == []
 
@@ -73,6 +73,37 @@ def test_the_deletion_of_a_former_incarnation_leaves_the_new_one(indexer):
     indexer.upsert(thing("a", 5, uid="new", value=5))
     indexer.delete(thing("a", 4, uid="old"))
     assert list(indexer.values(KEY)) == [5]
+
+
+def test_an_object_that_changes_its_job_leaves_the_former_one():
+    told: list[NamespacedName] = []
+    indexer: Indexer[int] = Indexer(
+        transform=lambda raw: int(raw["value"]),
+        key=lambda raw: NamespacedName("default", raw["job"]) if raw["job"] else None,
+        on_change=told.append,
+        changed=lambda old, new: old != new,
+    )
+    for version, name in enumerate(["one", "two", "two", "one", ""], 1):
+        indexer.upsert(thing("a", version) | {"job": name})
+    indexer.upsert(thing("a", 3) | {"job": "two"})
+    assert [key.name for key in told] == ["one", "one", "two", "two", "one", "one"]
+    assert (len(indexer), indexer.list_keys()) == (0, [])
+
+
+def test_what_the_watch_does_not_see_is_restored_and_no_list_says_that_it_is_gone():
+    indexer: Indexer[int] = Indexer(
+        transform=lambda raw: int(raw["value"]),
+        key=lambda _raw: KEY,
+        on_change=lambda _key: None,
+        changed=lambda old, new: old != new,
+        watched=lambda raw: raw["value"] == 0,
+    )
+    indexer.upsert(thing("a", 1))
+    indexer.delete(thing("a", 3))
+    indexer.restore(thing("a", 3, value=1))
+    assert indexer.list_unwatched() == [(KEY, "a", "a")]
+    indexer.remove_missing(None, set(), "9")
+    assert list(indexer.values(KEY)) == [1]
 
 
 def test_a_list_reveals_what_was_deleted_unseen_but_not_what_is_newer_than_it(indexer, told):

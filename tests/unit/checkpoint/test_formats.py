@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dtj_trainer.checkpoint import content, done_file, job_file
+from dtj_trainer.checkpoint import content, done_file, job_file, trainings
 from dtj_trainer.checkpoint.content import CheckpointContent, EpochLogs, TrainingPosition
 from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.checkpoint.trainings import TrainingRecord
 from dtj_trainer.contract import job_hash
 from dtj_trainer.data.position import DataPosition, ReadSpan
 from dtj_trainer.storage.open import open_folder
@@ -64,6 +65,22 @@ def test_a_checkpoint_holds_the_history_of_its_epochs():
         CONTENT, history=(EpochLogs(0, {"loss": 0.5}), EpochLogs(1, {"loss": 0.25, "per_class": [0.1, 0.9]}))
     )
     assert content.restore(content.serialize(held)) == held
+
+
+def test_a_finished_training_says_so():
+    finished = replace(CONTENT, finished=True)
+    assert content.restore(content.serialize(finished)) == finished
+
+
+def test_trainings_json_keeps_its_format(tmp_path):
+    records = [TrainingRecord(1, None, 12, {"loss": 0.25}), TrainingRecord(2, "tune")]
+    assert trainings.read(open_folder(str(WRITTEN)), job_hash("u")) == records
+    assert trainings.read(open_folder(str(WRITTEN)), job_hash("other")) == []
+    owner = OwnerFile(open_folder(str(tmp_path)), job_hash("u"), 3)
+    owner.claim()
+    for record in reversed(records):
+        trainings.write(owner, record)
+    assert (tmp_path / "trainings.json").read_text() == (WRITTEN / "trainings.json").read_text()
 
 
 def test_job_json_keeps_its_format():

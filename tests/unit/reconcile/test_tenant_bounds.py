@@ -17,7 +17,7 @@ from dtj_operator.kube.errors import error_from_response
 from dtj_operator.reconcile.failures import failure_rules
 from dtj_operator.reconcile.state.index_ranges import parse_ranges
 from dtj_operator.reconcile.state.replicas import read_records
-from tests.support.job_builder import JobBuilder, failed, job, pending, unschedulable
+from tests.support.job_builder import JobBuilder, attempts, failed, job, pending, ready, unschedulable
 
 LONGEST_NAME = "a" * 40
 LONGEST_DOMAIN = "d" * 60 + ".cluster.local"
@@ -141,6 +141,35 @@ def test_indexes_that_are_read_back_are_bounded(text: str):
     assert len(parse_ranges(text)) <= REPLICAS_MAX
     groups = {"worker": [{"attempt": 0, "indexes": text, "seen": text}]}
     assert len(read_records(PersistedState.model_validate({"slots": groups}))) <= REPLICAS_MAX
+
+
+def claim_attempt(pod: dict[str, Any], attempt: str) -> None:
+    (found,) = [entry for entry in pod["spec"]["containers"][0]["env"] if entry["name"] == "DTJ_ATTEMPT"]
+    found["value"] = attempt
+
+
+@pytest.mark.parametrize("attempt", ["7", str(2**53 - 1), str(2**53), "9" * 5000], ids=range(4))
+def test_an_attempt_that_status_does_not_know_raises_none_and_its_pod_is_replaced_once(attempt: str):
+    world = job(worker=2).running()
+    claim_attempt(world.pods["train-worker-1"], attempt)
+    if len(attempt) <= 16 and int(attempt) < 2**53:
+        assert world.act().plan.actions == ()
+        world.pod("worker", 1, failed(1)).reconcile().later(2).reconcile()
+    else:  # none that the operator writes, so the pod is another's
+        world.reconcile().reap().reconcile()
+    world.each(ready()).reconcile()
+    assert (world.status.attempt, world.status.restarts.total) == (1, 1)
+    assert world.holds("Running")
+    assert world.act().plan.actions == ()
+
+
+def test_a_restart_of_the_whole_job_replaces_a_pod_of_an_attempt_that_status_does_not_know_once():
+    world = job(worker=2).spec(failurePolicy={"restartScope": "Job"}).running()
+    claim_attempt(world.pods["train-worker-1"], "7")
+    world.pod("worker", 0, failed(1)).reconcile().later(2).reconcile().later(1).reconcile().reap().reconcile()
+    world.each(ready()).reconcile()
+    assert (world.status.attempt, world.status.restarts.total) == (1, 1)
+    assert attempts(world) == {"train-worker-0": "1", "train-worker-1": "1"}
 
 
 def test_a_pod_label_with_a_huge_index_makes_nothing_large():

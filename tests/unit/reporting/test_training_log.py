@@ -22,11 +22,8 @@ REPORT = StepReport(
 def log_of(*, is_chief: bool = False) -> tuple[TrainingLog, list[StepsDone]]:
     """Return a log, and what it sends to the supervisor."""
     sent: list[StepsDone] = []
-    environment = SimpleNamespace(checkpoint=SimpleNamespace(logs=""))
-    context: Any = SimpleNamespace(
-        environment=environment, is_chief=is_chief, reporter=SimpleNamespace(steps_done=sent.append)
-    )
-    return TrainingLog(context, total_steps=8, epochs=2), sent
+    context: Any = SimpleNamespace(is_chief=is_chief, reporter=SimpleNamespace(steps_done=sent.append))
+    return TrainingLog(context, "", total_steps=8, epochs=2), sent
 
 
 def test_steps_are_reported_with_the_metrics_of_the_last_epoch():

@@ -1,6 +1,8 @@
 """Readiness, stalls and hanging saves, from what a training process reports."""
 
-from dtj_trainer.ipc.messages import CheckpointSaved, CheckpointStarted, PhaseChanged, StepsDone
+import math
+
+from dtj_trainer.ipc.messages import CheckpointSaved, CheckpointStarted, PhaseChanged, StepsDone, TrainingStarted
 from dtj_trainer.supervisor.progress import Progress
 
 
@@ -101,3 +103,26 @@ def test_a_standby_that_took_over_and_makes_no_step_is_a_stall():
     assert not progress.stalled(1000.0, 2.0, 900.0)
     assert progress.stalled(1000.1, 2.0, 900.0)
     assert not progress.stalled(1000.1, 3600.0, 900.0)
+
+
+def test_the_next_training_of_a_program_is_named_and_counts_its_own_steps():
+    progress = Progress()
+    progress.apply(TrainingStarted(1, None), 0.0, 0.0)
+    progress.apply(StepsDone(step=40, steps=40, seconds=4.0, total_steps=40), 1.0, 0.0)
+    assert progress.status()["training"] == {"number": 1, "name": None}
+    progress.apply(TrainingStarted(2, "tune"), 2.0, 0.0)
+    status = progress.status()
+    assert (status["training"], status["step"]) == ({"number": 2, "name": "tune"}, None)
+
+
+def test_between_two_trainings_a_pod_is_ready_and_the_next_first_step_has_the_time_of_a_first_step():
+    progress = stepping(until=1)
+    progress.apply(PhaseChanged("done"), 1.0, 0.0)
+    assert progress.ready_until == math.inf
+    assert not progress.stalled(1e6, None, 900.0)
+    progress.apply(PhaseChanged("build", 1.0), 1e6, 0.0)
+    assert progress.ready_until == math.inf
+    assert not progress.stalled(1e6 + 899, None, 900.0)
+    assert progress.stalled(1e6 + 901, None, 900.0)
+    progress.apply(PhaseChanged("train"), 1e6 + 2, 0.0)
+    assert progress.ready_until < math.inf

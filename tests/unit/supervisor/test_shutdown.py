@@ -1,5 +1,7 @@
 """How a container ends."""
 
+import signal
+
 from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.ipc.messages import StepsDone
@@ -15,7 +17,7 @@ def test_sigterm_between_two_processes_does_not_say_that_nothing_was_trained():
     for progress, says in ((Progress(), "before anything was trained"), (stepped, "after step 3")):
         membership = Membership(Member("", 0, Task("worker", 0), "a", ""), ())
         shutdown = Shutdown(Settings(), TaskMode.SINGLE, membership, progress, is_leader=True)
-        shutdown.stop(None, 0.0)
+        shutdown.stop(None, signal.SIGTERM, 0.0)
         assert shutdown.exit_status is not None
         assert shutdown.exit_status.exit_code == 143
         assert shutdown.exit_status.message.endswith(says)

@@ -12,7 +12,7 @@ import pytest
 from dtj_trainer.cluster.cgroup import resident_bytes
 from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.ipc.connection import Connection
-from dtj_trainer.ipc.messages import StartOrder
+from dtj_trainer.ipc.messages import ProcessExit, StartOrder
 from dtj_trainer.supervisor.membership import Member, Membership, MemberState
 from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.standby import AFTER_SECONDS, AGAIN_SECONDS, Standby
@@ -117,3 +117,18 @@ def test_it_stays_where_the_process_that_trains_has_just_died(pod: Pod, stands_b
     pod.trains.pid = gone.pid
     pod.poll(2.0)
     assert stands_by.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("exit_class", "says"),
+    [("user-error", "dtj: the standby ended (as it said); the training goes on without one\n"), ("peer-lost", "")],
+)
+def test_a_standby_that_ended_by_itself_says_why_and_one_whose_peers_ended_nothing(pod: Pod, capfd, exit_class, says):
+    """At the end of a job all standbys end, one after the other."""
+    pod.poll(AFTER_SECONDS)
+    process = pod.standby.process
+    assert process is not None
+    pod.standby.on_started(2, 1 << 22)
+    process.exit = ProcessExit(exit_class, 1, "as it said")
+    pod.standby.on_exited(1 << 22, 3.0)
+    assert capfd.readouterr().err == says

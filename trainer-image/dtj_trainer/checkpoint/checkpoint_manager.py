@@ -4,16 +4,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dtj_trainer.checkpoint import job_file
+from dtj_trainer.checkpoint import job_file, trainings
 from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.content import CheckpointContent, EpochLogs, TrackableContent, TrainingPosition
-from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.checkpoint.restore import restore_newest
+from dtj_trainer.checkpoint.trainings import TrainingId, TrainingRecord
 from dtj_trainer.context import TrainContext
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
 from dtj_trainer.storage.open import open_folder
 
@@ -24,9 +24,13 @@ TAKEN_NAMES = frozenset({"step", "state"})
 class CheckpointManager:
     """The checkpoints of one training: `objects` and its position; does nothing without a directory."""
 
-    def __init__(self, context: TrainContext, objects: Mapping[str, object], job: JobFile) -> None:
+    def __init__(
+        self, context: TrainContext, objects: Mapping[str, object], job: JobFile, training: TrainingId
+    ) -> None:
         settings = context.environment.checkpoint
-        self.directory = settings.directory
+        self.training = training
+        self.directory = training.below(settings.directory)
+        """Where the checkpoints of this training are; empty if they are nowhere."""
         self._context = context
         self._settings = settings
         self._objects = {f"own_{name}" if name in TAKEN_NAMES else name: each for name, each in objects.items()}
@@ -34,11 +38,13 @@ class CheckpointManager:
         self._last_save = time.monotonic()
         self._begun_step: int | None = None
         """The newest step whose save has begun, or that was restored."""
+        self.finished = False
+        """Whether the restored checkpoint is the last one of this training, by an earlier start of this job."""
         self._owner: OwnerFile | None = None
         if self.directory:
             if context.is_chief:
                 self._owner = OwnerFile(
-                    open_folder(self.directory), context.environment.job_hash, context.environment.attempt
+                    open_folder(settings.directory), context.environment.job_hash, context.environment.attempt
                 )
             self._checkpointer = Checkpointer(self.directory, settings.keep, self._owner)
             self._trackable = TrackableContent()
@@ -51,11 +57,13 @@ class CheckpointManager:
         Raises:
             Fenced: a newer attempt writes here.
             PreflightFailed: the checkpoint is of another model or another kind of job; no checkpoint is whole.
+            UserError: an earlier start of the job called other trainings.
         """
         if not self.directory:
             return None
         if self._owner is not None:
             self._checkpointer.claim()
+        self._check_order()
         before = job_file.read(self._checkpointer.folder)
 
         def check() -> None:
@@ -66,6 +74,7 @@ class CheckpointManager:
             return None
         self._last_save = time.monotonic()
         self._begun_step = self._checkpointer.saved_step
+        self.finished = self._trackable.content.finished and before is not None and before.job == self._job.job
         position = self._trackable.content.position
         self._context.reporter.checkpoint_restored(position.step)
         return position
@@ -84,6 +93,11 @@ class CheckpointManager:
                 raise
             return False
         return True
+
+    @property
+    def logs(self) -> str:
+        """The log directory of this training; empty if there is none."""
+        return self.training.below(self._settings.logs)
 
     def all_steps(self) -> list[int]:
         """Return the steps of all checkpoints that exist now, the oldest first."""
@@ -123,6 +137,8 @@ class CheckpointManager:
         epoch: int,
         metrics: Mapping[str, float],
         history: Sequence[EpochLogs] = (),
+        *,
+        finished: bool = False,
     ) -> None:
         """Begin to save. Every process calls it; the chief writes, the others take part where reading is a collective.
 
@@ -133,13 +149,13 @@ class CheckpointManager:
             Fenced: a newer attempt has taken over.
             UserError: the disk is full.
         """
-        if not self.directory or self._begun_step == position.step:
+        if not self.directory or (self._begun_step == position.step and not finished):
             return
         self._last_save = time.monotonic()
         self._begun_step = position.step
         if self._owner is not None or _reading_is_collective(self._objects):
-            self._begin_save(CheckpointContent(position, metrics, tuple(history)), epoch)
-        self._context.coordination.wait_for_chief(f"saving/{position.step}")
+            self._begin_save(CheckpointContent(position, metrics, tuple(history), finished=finished), epoch)
+        self._context.coordination.wait_for_chief(f"saving/{self.training.number}/{position.step}/{finished}")
 
     def wait_before_exit(self) -> None:
         """Wait for a started save, at most as long as the supervisor lets a process without its cluster run."""
@@ -156,10 +172,30 @@ class CheckpointManager:
         if self.directory:
             self._checkpointer.wait_until_finished()
 
-    def write_done_file(self, position: TrainingPosition, metrics: Mapping[str, float]) -> None:
-        """Write done.json: the job has finished."""
-        if self.directory:
-            self._checkpointer.write_done_file(DoneFile(position.step, metrics))
+    def recorded(self) -> TrainingRecord | None:
+        """Return what trainings.json says about this training of this job."""
+        folder = open_folder(self._settings.directory)
+        found = [each for each in trainings.read(folder, self._job.job) if each.number == self.training.number]
+        return found[0] if found else None
+
+    def record_finished(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Record in trainings.json that this training has finished."""
+        if self._owner is not None:
+            with self._checkpointer.explain_errors():
+                record = TrainingRecord(self.training.number, self.training.name, step, metrics)
+                trainings.write(self._owner, record)
+
+    def _check_order(self) -> None:
+        """Compare this training with those that an earlier start recorded; record it if it is new."""
+        refusal = ""
+        if self._owner is not None:
+            records = trainings.read(self._owner.folder, self._job.job)
+            refusal = trainings.refusal(records, self.training, self._owner.folder.name)
+            if not refusal and all(record.number != self.training.number for record in records):
+                with self._checkpointer.explain_errors():
+                    trainings.write(self._owner, TrainingRecord(self.training.number, self.training.name))
+        if refusal := self._context.coordination.broadcast(refusal):
+            raise UserError(refusal)
 
     def _begin_save(self, content: CheckpointContent, epoch: int) -> None:
         started, position = self._last_save, content.position

@@ -58,6 +58,7 @@ class Checkpointer:
         try:
             self.folder.make()
             self.owner.claim()
+            self.folder.delete_temporary()
         except OSError as error:
             if error.errno in TRANSIENT_ERRORS:
                 raise self._store_lost(error) from error
@@ -131,7 +132,7 @@ class Checkpointer:
             if write is None:
                 self._join_reads(objects)
             return
-        with ExitStack() as stack, self._explain_errors():
+        with ExitStack() as stack, self.explain_errors():
             temporary = stack.enter_context(self.folder.temporary(f"{self.owner.attempt}-{step}"))
             if write is None:
                 self._write(temporary.path / f"ckpt-{step}", objects)
@@ -141,7 +142,7 @@ class Checkpointer:
     def write_done_file(self, done: DoneFile) -> None:
         """Write done.json, on the writer; raises as `save`."""
         if self.owner is not None:
-            with self._explain_errors():
+            with self.explain_errors():
                 done_file.write(self.owner, done)
 
     def wait_until_finished(self) -> None:
@@ -170,7 +171,7 @@ class Checkpointer:
         on_saved: Callable[[], None],
     ) -> None:
         """Write the copied values, if TensorFlow has not, and commit the checkpoint."""
-        with stack, self._explain_errors():
+        with stack, self.explain_errors():
             if write is not None:
                 write(temporary.path / f"ckpt-{step}")
             self._commit(temporary, f"ckpt-{step}", small_files)
@@ -196,7 +197,7 @@ class Checkpointer:
         temporary.delete([f for f, stem in stems.items() if index_file.step_of(stem) is not None and stem not in kept])
 
     @contextmanager
-    def _explain_errors(self) -> Iterator[None]:
+    def explain_errors(self) -> Iterator[None]:
         """Replace an error by its cause, if that is known: fenced, disk full, store unreachable."""
         try:
             yield

@@ -40,6 +40,8 @@ class CheckpointContent:
     """Those of the last epoch before the checkpoint."""
     history: Sequence[EpochLogs] = ()
     """The epochs that have ended."""
+    finished: bool = False
+    """Whether the training is over: all callbacks have been called."""
 
 
 def serialize(content: CheckpointContent) -> str:
@@ -49,6 +51,7 @@ def serialize(content: CheckpointContent) -> str:
             "position": position_to_json(content.position),
             "metrics": dict(content.metrics),
             "history": [{"epoch": each.epoch, "logs": dict(each.logs)} for each in content.history],
+            **({"finished": True} if content.finished else {}),
             **_random_state(),
         }
     )
@@ -59,7 +62,9 @@ def restore(text: str | bytes) -> CheckpointContent:
     found: dict[str, Any] = json.loads(text)
     _set_random_state(found)
     history = tuple(EpochLogs(each["epoch"], each["logs"]) for each in found.get("history", []))
-    return CheckpointContent(position_from_json(found["position"]), found.get("metrics", {}), history)
+    return CheckpointContent(
+        position_from_json(found["position"]), found.get("metrics", {}), history, finished=found.get("finished", False)
+    )
 
 
 def position_to_json(position: TrainingPosition) -> dict[str, Any]:

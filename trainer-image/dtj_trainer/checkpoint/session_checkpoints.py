@@ -2,13 +2,11 @@
 
 import operator
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from dtj_trainer.checkpoint import job_file
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
-from dtj_trainer.checkpoint.done_file import DoneFile
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
 from dtj_trainer.checkpoint.restore import restore_newest
@@ -106,12 +104,6 @@ class SessionCheckpoints:
         """Raise the error of the last save, if that has ended."""
         if self._enabled:
             self._checkpointer.check_for_errors()
-
-    def finish(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Wait for the last save, and write done.json."""
-        self.wait_until_finished()
-        if self._enabled:
-            self._checkpointer.write_done_file(DoneFile(max(step, self._begun_step or 0), metrics))
 
 
 def whole_step(step: Any) -> int:

@@ -37,6 +37,14 @@ class PhaseChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingStarted:
+    """A training of the program begins: its number, from 1, and its name."""
+
+    number: int
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepsDone:
     """A report of `steps` more steps in `seconds`; `step` is the count now."""
 
@@ -196,6 +204,7 @@ class Exited:
 Report = (
     Hello
     | PhaseChanged
+    | TrainingStarted
     | StepsDone
     | CheckpointStarted
     | CheckpointSaved

@@ -23,6 +23,7 @@ from dtj_trainer.ipc.messages import (
     ReadyForTakeover,
     Serving,
     StepsDone,
+    TrainingStarted,
 )
 
 REPORT_SECONDS: Final = 0.1
@@ -56,6 +57,11 @@ class Reporter:
         """Report the current phase (see PhaseChanged)."""
         self.flush()
         self._connection.send(PhaseChanged(name, seconds))
+
+    def training_started(self, number: int, name: str | None) -> None:
+        """Report that a training of the program begins."""
+        self.flush()
+        self._connection.send(TrainingStarted(number, name))
 
     def steps_done(self, done: StepsDone) -> None:
         """Report steps, at most about ten times a second; steps in between are added to the next report."""

@@ -45,11 +45,15 @@ class Spawned(NamedTuple):
 def begin(environment: Mapping[str, str]) -> Spawned | None:
     """Start a zygote with the settings that are known at once.
 
-    Returns None on a TPU host: libtpu needs settings that are known only later.
+    Returns None on a TPU host, where libtpu needs settings that are known only later, and where no process can be
+    created now: the pool tries again.
     """
     if tpu_there(environment):
         return None
-    return spawn(defaults(environment))
+    try:
+        return spawn(defaults(environment))
+    except OSError:
+        return None
 
 
 def defaults(environment: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
+from dtj_trainer.process.program_end import program_ended
 
 if TYPE_CHECKING:
     from dtj_trainer.context import TrainContext
@@ -57,7 +58,10 @@ def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool
     """Report what ended the program; returns the exit code."""
     status = exit_status_of(error)
     if status.exit_class == ExitClass.DONE:
-        return end_of_program(reporter, in_cluster=in_cluster, explicit=True)
+        try:
+            return end_of_program(reporter, in_cluster=in_cluster, explicit=True)
+        except Exception as at_end:  # noqa: BLE001 - reported below, as any other
+            error, status = at_end, exit_status_of(at_end)
     own = status.exit_class in {ExitClass.USER_ERROR, ExitClass.OUT_OF_MEMORY}
     printed = own and _print_traceback(status, error)
     reporter.exit(
@@ -71,11 +75,12 @@ def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool
 
 
 def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> int:
-    """Finish as the interpreter would after a successful program, then exit together with the peers; returns 0.
+    """Finish as the interpreter would after a successful program, record that, and exit with the peers; returns 0.
 
     A process that exits early breaks the last step of slower peers. `explicit`: the program called sys.exit.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter calls first
+    program_ended()
     reporter.exit(ProcessExit(ExitClass.DONE, 0, explicit=explicit))
     if in_cluster:
         process_commands().wait_for_leave(LEAVE_SECONDS)

@@ -23,6 +23,7 @@ from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import end_of_failure, end_of_program, flush, job_is_finished
 from dtj_trainer.process.program_runner import run_program
 from dtj_trainer.process.tf_server import serve
+from dtj_trainer.strategy.devices import list_gpus
 
 ORDER: Final = "DTJ_CHILD_ORDER"
 """Variable with the order of a process that no zygote forked: a Fork message."""
@@ -59,6 +60,8 @@ def _run(order: StartOrder) -> int:
         os.environ.update(start.environment)
     config = read_tf_config(os.environ)
     os.environ.update({**dtensor_environment(config), **os.environ})
+    if "tensorflow" in sys.modules:
+        list_gpus()  # before the program does, which would show what TensorFlow says where there is none
     if order.serves:
         serve(reporter)
     if order.in_cluster and not order.uses_dtj:  # a program that does waits by itself, when it builds its strategy

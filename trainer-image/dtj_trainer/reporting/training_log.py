@@ -32,9 +32,8 @@ class TrainingLog:
     """The reports of one training: every process to its supervisor; the chief also to event files and console."""
 
     def __init__(
-        self, context: TrainContext, *, total_steps: int, epochs: int | None, verbose: str | int = "auto"
+        self, context: TrainContext, logs: str, *, total_steps: int, epochs: int | None, verbose: str | int = "auto"
     ) -> None:
-        logs = context.environment.checkpoint.logs
         self._reporter = context.reporter
         self._events = EventFileWriter(logs if context.is_chief else "")
         self._console = Console(enabled=context.is_chief, total_steps=total_steps, epochs=epochs, verbose=verbose)

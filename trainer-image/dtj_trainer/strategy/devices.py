@@ -1,11 +1,19 @@
 """Configures devices, memory and threads of this process, before TensorFlow's first op."""
 
-from collections.abc import Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
+from dtj_trainer.cluster.accelerators import gpu_there
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.environment import DeviceSettings
 from dtj_trainer.compat.types import Device
 from dtj_trainer.errors import PreflightFailed
+
+CUDA_ABSENT: Final = b"failed call to cuInit"
 
 
 def configure(settings: DeviceSettings, *, deterministic: bool = False) -> None:
@@ -19,7 +27,7 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False) -> None:
     """
     import tensorflow as tf
 
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = list_gpus()
     if settings.gpus and len(gpus) < settings.gpus:
         raise PreflightFailed(
             f"{settings.gpus} GPUs were asked for and TensorFlow sees {len(gpus)}; "
@@ -36,6 +44,36 @@ def configure(settings: DeviceSettings, *, deterministic: bool = False) -> None:
             "TensorFlow ran an op before devices were configured; call dtj.init() first, "
             "before any model, dataset or tensor is made"
         ) from error
+
+
+def list_gpus() -> Sequence[Device]:
+    """Return the GPUs that TensorFlow sees.
+
+    Where there is none, the first call makes a TensorFlow with CUDA log `failed call to cuInit` as an error. That is
+    left out of stderr.
+    """
+    import tensorflow as tf
+
+    if gpu_there():
+        return tf.config.list_physical_devices("GPU")
+    with _stderr_without(CUDA_ABSENT):
+        return tf.config.list_physical_devices("GPU")
+
+
+@contextmanager
+def _stderr_without(words: bytes) -> Iterator[None]:
+    """Leave out the lines with these words of what is written to file descriptor 2."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            held.seek(0)
+            os.write(2, b"".join(line for line in held if words not in line))
 
 
 def _limit_memory(gpus: Sequence[Device], settings: DeviceSettings) -> None:

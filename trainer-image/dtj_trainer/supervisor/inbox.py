@@ -24,6 +24,7 @@ class Inbox:
     def __init__(self) -> None:
         self._signals: deque[int] = deque()
         self._requests: deque[Request] = deque()
+        self._error: BaseException | None = None
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         for end in (self._wake, self._woken):
@@ -53,12 +54,20 @@ class Inbox:
         with contextlib.suppress(BlockingIOError):
             self._wake.send(b"!")
 
+    def fail(self, error: BaseException | None) -> None:
+        """Let the loop end with the error of another thread."""
+        self._error = error
+        with contextlib.suppress(BlockingIOError):
+            self._wake.send(b"!")
+
     def signals(self) -> list[int]:
         """Return the signals that came since the last call."""
         return [self._signals.popleft() for _ in range(len(self._signals))]
 
     def requests(self) -> list[Request]:
-        """Return the requests that came since the last call."""
+        """Return the requests that came since the last call; raises the error of a thread that failed."""
+        if self._error is not None:
+            raise self._error
         return [self._requests.popleft() for _ in range(len(self._requests))]
 
     def wait(self, connections: Iterable[Connection | None], seconds: float) -> None:

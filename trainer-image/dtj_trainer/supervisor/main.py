@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 
 from dtj_trainer.cluster import accelerators
 from dtj_trainer.cluster import environment as task_environment
 from dtj_trainer.cluster.cgroup import Cgroup
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.task_mode import TaskMode, slice_environment, task_mode
-from dtj_trainer.contract import ExitClass
-from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.contract import EXIT_INTERNAL_ERROR, EXIT_USAGE, ExitClass
+from dtj_trainer.errors import PreflightFailed, first_line
 from dtj_trainer.preload.spawn import Spawned, defaults
 from dtj_trainer.supervisor import settings as settings_module
 from dtj_trainer.supervisor import termination_message
@@ -31,25 +34,46 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
 
     `words`: flags, program and its arguments; `early`: signals that have come, and may still, before they are handled.
     """
+    log = settings_module.termination_log(words)
+    is_first = termination_message.claim(log)
     try:
-        ending = supervise(settings_module.parse(words), zygote, early)
+        ending = supervise(settings_module.parse(words), zygote, early, is_first=is_first)
     except PreflightFailed as error:
-        ending = TerminationMessage(ExitClass.PREFLIGHT_FAILED, error.exit_code, str(error))
+        ending = TerminationMessage(ExitClass.PREFLIGHT_FAILED, error.exit_code if is_first else EXIT_USAGE, str(error))
         sys.stderr.write(f"dtj: {error}\n")
-        termination_message.write(ending, settings_module.termination_log(words))
+    except Exception as error:  # noqa: BLE001 - whatever it is, people and the operator have to hear of it
+        ending = _internal_error(error)
+        sys.stderr.write(f"dtj: {ending.message}\n{''.join(traceback.format_exception(error))}")
     finally:
         if zygote is not None:
             zygote.dismiss()
+    if is_first:
+        termination_message.write(ending, log)
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(ending.exit_code)
 
 
-def supervise(invocation: Invocation, zygote: Spawned | None, early: Sequence[int]) -> TerminationMessage:
+def _internal_error(error: Exception) -> TerminationMessage:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}, line {frame.lineno}"
+    text = f"dtj-run itself failed: {type(error).__name__}: {first_line(error)} ({where}); please report this fault"
+    return TerminationMessage(ExitClass.KILLED, EXIT_INTERNAL_ERROR, text, exception=type(error).__name__)
+
+
+def supervise(
+    invocation: Invocation, zygote: Spawned | None, early: Sequence[int], *, is_first: bool
+) -> TerminationMessage:
     """Check what can be checked at once, then supervise the program until it ends.
 
-    Raises PreflightFailed for a broken environment, a missing program or a taken port.
+    Raises PreflightFailed for a broken environment, a missing program, a taken port, and where this is not the first
+    `dtj-run` of its container.
     """
+    if not is_first:
+        raise PreflightFailed(
+            "dtj-run runs in this container already, and starts no second program; to ask it for something, use "
+            "dtj-run checkpoint or dtj-run profile"
+        )
     settings, program = invocation.settings, invocation.program
     environment = task_environment.read(os.environ)
     mode = task_mode(environment)
@@ -66,6 +90,7 @@ def supervise(invocation: Invocation, zygote: Spawned | None, early: Sequence[in
         pool.poll(time.monotonic())  # TensorFlow is imported from now on
         supervisor = Supervisor(settings, environment, mode, program, pool)
         supervisor.inbox.handle_signals(early)
+        threading.excepthook = lambda thread: supervisor.inbox.fail(thread.exc_value)
         HttpServer(settings.port, supervisor.endpoints).open()
         return supervisor.run()
 

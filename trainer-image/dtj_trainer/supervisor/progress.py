@@ -22,6 +22,7 @@ from dtj_trainer.ipc.messages import (
     ProcessExit,
     Serving,
     StepsDone,
+    TrainingStarted,
 )
 
 READY_FACTOR: Final = 3.0
@@ -33,6 +34,8 @@ WRITING_PHASES: Final = frozenset({"save", "finish"})
 ACTIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
 """Phases without steps in which training is well."""
 BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
+FIRST_STEP: Final = "first_step"
+"""The phase of a program that has trained before, from when all is ready for the first step of the next training."""
 _WINDOW: Final = 101
 
 
@@ -40,6 +43,8 @@ _WINDOW: Final = 101
 class Progress:
     """The last known state of training; survives the training process."""
 
+    training: TrainingStarted | None = None
+    """The last training that has begun."""
     step: int | None = None
     total_steps: int | None = None
     epoch: int | None = None
@@ -87,6 +92,10 @@ class Progress:
                 self.managed = True
             case PhaseChanged(phase):
                 self._enter(phase, now)
+            case TrainingStarted(number):
+                if self.training is not None and self.training.number != number:
+                    self.step = self.total_steps = self.epoch = None
+                self.training = message
             case StepsDone():
                 self._add_steps(message, now, wall)
             case CheckpointRestored(step):
@@ -113,6 +122,7 @@ class Progress:
         """Return the part of /status about the training."""
         stamp = None if self.updated_at is None else datetime.fromtimestamp(self.updated_at, UTC)
         return {
+            "training": self.training and {"number": self.training.number, "name": self.training.name},
             "step": self.step,
             "totalSteps": self.total_steps,
             "epoch": self.epoch,
@@ -149,6 +159,8 @@ class Progress:
         elif phase == "build":
             self._built = True
             self._active_at = now
+            if self.stepped:  # a further training of the program
+                self.phase = FIRST_STEP
 
     @property
     def median_step(self) -> float:
@@ -158,7 +170,7 @@ class Progress:
     @property
     def ready_until(self) -> float:
         """Until when training counts as ready, if nothing more is reported; -inf where it is not ready."""
-        if self.phase in ACTIVE_PHASES:
+        if self.phase in ACTIVE_PHASES | {FIRST_STEP, "done"}:
             return math.inf if self.stepped or self.phase in {"wait", "validate"} else -math.inf
         limit = READY_FACTOR * self.median_step + READY_SECONDS
         return self._active_at + limit if self.stepped else -math.inf
@@ -172,7 +184,7 @@ class Progress:
         if self.phase in ACTIVE_PHASES or self.phase == "done":
             return False
         patience = STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
-        if not self.stepped:
+        if not self.stepped or self.phase == FIRST_STEP:
             return self._built and now - self._active_at > max(start, patience)
         return now - self._active_at > patience
 

@@ -76,8 +76,12 @@ class Shutdown:
             restarts=restarts,
         )
 
-    def stop(self, process: TrainingProcess | None, now: float) -> None:
-        """Stop on SIGTERM: tell the process, and set when it is killed."""
+    def stop(self, process: TrainingProcess | None, number: int, now: float) -> None:
+        """Stop on SIGTERM or SIGINT: tell the process, and set when it is killed.
+
+        Several processes agree on a step to save at, which takes a second or more: a second SIGTERM changes nothing.
+        A second SIGINT, of a person at the keyboard, ends at once what does not save yet.
+        """
         serves = self._mode is TaskMode.SERVER
         if self.done:
             self._kill_at = self._kill_at or now + self._grace()
@@ -86,8 +90,10 @@ class Shutdown:
             when = "before anything was trained" if known is None else f"between two processes, after step {known}"
             stopped = ExitStatus(ExitClass.PREEMPTED, EXIT_TERMINATED, f"told to stop (SIGTERM) {when}")
             self.end(ExitStatus(ExitClass.DONE, 0) if serves else stopped)
-        elif serves or self.stopping:
+        elif serves or (self.stopping and number == signal.SIGINT):
             self.stopping, self._kill_at = True, now
+        elif self.stopping:
+            return
         else:
             self.stopping, self._kill_at = True, now + self._grace()
             if self._progress.managed:

@@ -20,6 +20,7 @@ from dtj_trainer.cluster.cgroup import Cgroup, resident_bytes
 from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import TfConfig
+from dtj_trainer.contract import ExitClass
 from dtj_trainer.ipc.messages import ProcessExit, ReadyForTakeover, StartOrder
 from dtj_trainer.supervisor.membership import Membership
 from dtj_trainer.supervisor.process_pool import ProcessPool
@@ -131,9 +132,10 @@ class Standby:
         if not self._dismissed:
             self._failures += 1
             self._due = now + AGAIN_SECONDS
-            why = (ended.exit and ended.exit.message) or "it was killed"
-            sys.stderr.write(f"dtj: the standby ended ({why}); the training goes on without one\n")
-            sys.stderr.flush()
+            if ended.exit is None or ended.exit.exit_class != ExitClass.PEER_LOST:  # else a peer's ended: it says why
+                why = (ended.exit and ended.exit.message) or "it was killed"
+                sys.stderr.write(f"dtj: the standby ended ({why}); the training goes on without one\n")
+                sys.stderr.flush()
         return True
 
     def take(self) -> TrainingProcess | None:

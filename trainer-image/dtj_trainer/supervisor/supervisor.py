@@ -29,7 +29,6 @@ from dtj_trainer.ipc.messages import (
     StepsDone,
     ZygoteReady,
 )
-from dtj_trainer.supervisor import termination_message
 from dtj_trainer.supervisor.cluster_start import ClusterStart
 from dtj_trainer.supervisor.health_check import HealthCheck
 from dtj_trainer.supervisor.http.auth import Authenticator
@@ -162,7 +161,7 @@ class Supervisor:
         """Stop on SIGTERM. What is not needed for saving goes at once: a container is gone when all its memory is."""
         for number in signals:
             if number in {signal.SIGTERM, signal.SIGINT}:
-                self._shutdown.stop(self._cluster.process, now)
+                self._shutdown.stop(self._cluster.process, number, now)
         if self._shutdown.stopping:
             self._pool.retire()
             self._membership.keep_no_standby()
@@ -290,7 +289,6 @@ class Supervisor:
         message, reported = self._shutdown.termination_message(self._restarts.total), self._shutdown.reported
         if message.message and not (reported and reported.printed):
             print_line(message.message)
-        termination_message.write(message, self._settings.termination_log)
         return message
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +54,24 @@ class TerminationMessage:
 
 def _encode(body: Mapping[str, object]) -> bytes:
     return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode()
+
+
+def claim(path: Path | None) -> bool:
+    """Lock the message's file for the life of this process; False where another `dtj-run` has it.
+
+    A `dtj-run` that somebody starts beside the one of the container, by `kubectl exec`, must not write there.
+    """
+    path = path or DEFAULT_PATH
+    if path == DEFAULT_PATH and not path.exists():
+        return True
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # it cannot be written, or locked
+        return True
+    return True
 
 
 def write(message: TerminationMessage, path: Path | None) -> None:

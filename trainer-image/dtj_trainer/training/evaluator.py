@@ -1,4 +1,4 @@
-"""The evaluator: evaluates every checkpoint that it has not evaluated yet, until the job is done.
+"""The evaluator: evaluates every checkpoint of a training that it has not evaluated yet, until that is finished.
 
 It runs beside the training, on one device, and writes only its own summaries.
 """
@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dtj_trainer.checkpoint import done_file
 from dtj_trainer.checkpoint.broken import BrokenCheckpoint
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.context import TrainContext
@@ -37,7 +36,7 @@ class EvaluatorLoop:
         self._context = context
         self._checkpoints = checkpoints
         self._evaluate = evaluate
-        logs = f"{context.environment.checkpoint.logs}/eval"
+        logs = f"{checkpoints.logs}/eval"
         self._folder = open_folder(logs)
         self._folder.make()
         self._events = EventFileWriter(logs)
@@ -48,24 +47,25 @@ class EvaluatorLoop:
         )
 
     def run(self) -> tuple[int, Mapping[str, float]]:
-        """Evaluate until the step of done.json is evaluated; returns that step and its metrics.
+        """Evaluate until the training has finished and its last step is evaluated; returns that step and its metrics.
 
         Raises:
             PreemptedUnsaved: the evaluator is preempted.
         """
-        environment, reporter = self._context.environment, self._context.reporter
+        reporter = self._context.reporter
         preempted = self._context.commands.preempted
         while True:
             reporter.phase("wait")
-            done = done_file.read(environment.checkpoint.directory, environment.job_hash)
+            record = self._checkpoints.recorded()
             for step in self._checkpoints.all_steps():
                 if step not in self._seen and not preempted.is_set():
                     self._evaluate_step(step)
-            if done is not None and (done.step in self._seen or done.step not in self._checkpoints.all_steps()):
+            final = None if record is None else record.final_step
+            if final is not None and (final in self._seen or final not in self._checkpoints.all_steps()):
                 self._events.close()
-                return done.step, self._seen.get(done.step, {})
+                return final, self._seen.get(final, {})
             if preempted.wait(POLL_SECONDS):
-                raise PreemptedUnsaved("asked to leave before the job was done; what was evaluated is kept")
+                raise PreemptedUnsaved("asked to leave before the training was finished; what was evaluated is kept")
 
     def _evaluate_step(self, step: int) -> None:
         """Evaluate one checkpoint; skip it if it is broken, or deleted, or the evaluator is preempted, meanwhile."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter, split_for_validation
-from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History
@@ -66,8 +65,6 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
     with exit_on_failure(context):
         began = time.monotonic()
         check_arguments(context, "dtj.fit")
-        if name is not None:
-            raise PreflightFailed("name= is for programs with several trainings, which are not built yet; leave it out")
         scaling = learning_rate.check_scaling(learning_rate_scaling)
         seed = set_seed(context, seed)
         data = GivenData(x, y, sample_weight, class_weight)
@@ -129,6 +126,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
                 seed=seed,
                 began=began,
                 verbose=verbose,
+                name=name,
                 model=model,
                 load_initial_weights=None if weights is None else lambda: load_initial_weights(model, weights),
                 export=optional_path(export),

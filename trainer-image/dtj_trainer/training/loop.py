@@ -87,9 +87,15 @@ class _Run:
         self.metric_examples = loop.position.metric_examples
         self.reported = time.monotonic()
         epochs = loop.schedule.last_epoch if loop.schedule.batches else None
-        self.log = TrainingLog(self.context, total_steps=loop.schedule.total, epochs=epochs, verbose=loop.verbose)
-        logs, steps = self.context.environment.checkpoint.logs, self.context.environment.profile_steps
-        self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
+        self.log = TrainingLog(
+            self.context,
+            loop.checkpoints.logs,
+            total_steps=loop.schedule.total,
+            epochs=epochs,
+            verbose=loop.verbose,
+        )
+        steps = self.context.environment.profile_steps
+        self.profiler = Profiler(loop.checkpoints.logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False
 
     def run(self) -> tuple[TrainingPosition, dict[str, float]]:

@@ -10,10 +10,12 @@ from dtj_trainer.checkpoint import export as exported
 from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.checkpoint.content import EpochLogs, TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
-from dtj_trainer.context import TrainContext
+from dtj_trainer.checkpoint.trainings import next_training
+from dtj_trainer.context import FinishedTraining, TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.takeover import process_takeover
+from dtj_trainer.strategy.initial_values import broadcast
 from dtj_trainer.training.callbacks import Callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import History, make_history
@@ -46,6 +48,8 @@ class Training:
     verbose: str | int = "auto"
     model: Any = None
     """The Keras model, which the result names; None for `dtj.train`."""
+    name: str | None = None
+    """Its name, where a program has several trainings."""
     load_initial_weights: Callable[[], None] | None = None
     """Called where there is no checkpoint to continue from."""
     export: str | None = None
@@ -63,12 +67,15 @@ def run_training(training: Training) -> History:
     """
     context, trainable = training.context, training.trainable
     job = JobFile.of(context, training.data.batch_size, training.seed, training.accumulate)
-    checkpoints = CheckpointManager(context, trainable.objects, job)
+    checkpoints = CheckpointManager(context, trainable.objects, job, next_training(context, training.name))
+    context.reporter.training_started(checkpoints.training.number, training.name)
     if context.role == "evaluator":
         return _evaluate_checkpoints(training, checkpoints)
     runner = _step_runner(training)
     waited = _wait_for_takeover(runner)
     resumed = checkpoints.restore()
+    if resumed is not None and checkpoints.finished:
+        return _pass_through(training, checkpoints, resumed)
     if resumed is None and training.load_initial_weights is not None:
         training.load_initial_weights()
     position = resumed or TrainingPosition()
@@ -88,30 +95,17 @@ def run_training(training: Training) -> History:
     trainable.finish()
     context.reporter.phase("save")  # callbacks write
     callbacks.end(metrics)
-    _finish(training, checkpoints, position, schedule.epoch(position.step), metrics, history)
-    return make_history(
-        training.callback_model,
-        history,
-        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": schedule.batches},
-        step=position.step,
-        metrics=metrics,
-        strategy=context.choice.type,
-        resumed_from=resumed.step if resumed else None,
-    )
+    _save_last(training, checkpoints, position, schedule.epoch(position.step), metrics, history)
+    _finish(training, checkpoints, position.step, metrics)
+    return _history(training, schedule, history, position.step, metrics, resumed.step if resumed else None)
 
 
 def check_arguments(context: TrainContext, name: str) -> None:
     """Refuse arguments under which the training would not do what the program asks for.
 
     Raises:
-        PreflightFailed: the strategy is None, and there are several processes; or a second training would continue from
-            the checkpoints of the first, which has finished.
+        PreflightFailed: the strategy is None, and there are several processes.
     """
-    if context.trained and context.environment.checkpoint.directory:
-        raise PreflightFailed(
-            f"{name} was called again after a training to its end, and the job's checkpoints are of one training; "
-            "train on in a job of its own with initial_weights=, or without a checkpoint directory"
-        )
     if context.choice.type == "None" and context.environment.trainers > 1:
         raise PreflightFailed(
             f"strategy None leaves the training to the program, so {name} cannot share it among "
@@ -120,9 +114,9 @@ def check_arguments(context: TrainContext, name: str) -> None:
 
 
 def set_seed(context: TrainContext, seed: int) -> int:
-    """Return the training's seed; if init() set none, seed Python, NumPy, TensorFlow and Keras with it."""
+    """Return the training's seed; if init() set none, the first training seeds Python, NumPy, TensorFlow and Keras."""
     chosen = seed or context.seed or 0
-    if context.seed is None:
+    if context.seed is None and not context.training_names:
         import keras
 
         keras.utils.set_random_seed(chosen)
@@ -193,12 +187,39 @@ def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) ->
     context, validation = training.context, training.validation
     step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).run()
     context.reporter.phase("done")
+    return _history(training, training.schedule, (), step, dict(metrics), None)
+
+
+def _history(
+    training: Training,
+    schedule: Schedule,
+    epochs: Sequence[EpochLogs],
+    step: int,
+    metrics: dict[str, float],
+    resumed_from: int | None,
+) -> History:
     return make_history(
-        training.callback_model, [], {}, step=step, metrics=metrics, strategy=context.choice.type, resumed_from=None
+        training.callback_model,
+        epochs,
+        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": schedule.batches},
+        step=step,
+        metrics=metrics,
+        strategy=training.context.choice.type,
+        resumed_from=resumed_from,
     )
 
 
-def _finish(
+def _pass_through(training: Training, checkpoints: CheckpointManager, resumed: TrainingPosition) -> History:
+    """Return the result of a training that has finished before this start; no callback is called."""
+    context, metrics = training.context, dict(checkpoints.metrics)
+    broadcast(context.strategy)
+    _finish(training, checkpoints, resumed.step, metrics)
+    if context.is_chief:
+        print(f"dtj: {checkpoints.training} finished at step {resumed.step} already", flush=True)  # noqa: T201 - the console line
+    return _history(training, training.schedule, checkpoints.history, resumed.step, metrics, resumed.step)
+
+
+def _save_last(
     training: Training,
     checkpoints: CheckpointManager,
     position: TrainingPosition,
@@ -206,17 +227,23 @@ def _finish(
     metrics: dict[str, float],
     history: Sequence[EpochLogs],
 ) -> None:
-    """Save the last step, export, write done.json, and wait for all processes."""
-    context = training.context
-    context.reporter.phase("save")
+    """Save the last step, and wait until that is complete."""
+    training.context.reporter.phase("save")
     training.trainable.sync_statistics()
-    checkpoints.save(position, epoch, metrics, history)
+    checkpoints.save(position, epoch, metrics, history, finished=True)
     checkpoints.wait_until_finished()
+
+
+def _finish(training: Training, checkpoints: CheckpointManager, step: int, metrics: dict[str, float]) -> None:
+    """Export, record that the training has finished, and wait for all processes; an earlier start may have done so."""
+    context = training.context
     if context.is_chief:
         context.reporter.phase("finish")
-    if training.export is not None and context.is_chief:
-        exported.export(training.model, training.export)
-    checkpoints.write_done_file(position, metrics)
+        record = checkpoints.recorded()
+        if record is None or record.final_step is None:
+            if training.export is not None:
+                exported.export(training.model, training.export)
+            checkpoints.record_finished(step, metrics)
     context.coordination.barrier()
     context.reporter.phase("done")
-    context.trained = True
+    context.finished = FinishedTraining(step, metrics)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.checkpoint.session_checkpoints import SessionCheckpoints, whole_step
-from dtj_trainer.context import TrainContext
+from dtj_trainer.context import FinishedTraining, TrainContext
 from dtj_trainer.errors import Preempted, PreemptedUnsaved, nonfinite_loss
 from dtj_trainer.initialization import init, restore_garbage_collection
 from dtj_trainer.ipc.messages import StepsDone
@@ -85,12 +85,14 @@ class Session:
             self.checkpoints.save_again(step)
 
     def finish(self) -> None:
-        """Finish the job with the last reported step and its metrics."""
+        """Wait for the last save; the job ends with the last reported step and its metrics."""
         self._context.reporter.phase("finish" if self.is_chief else "save")
         self._scheduled_stops.close()
         self._profiler.close()
         self._events.close()
-        self.checkpoints.finish(self._reported[0], self._metrics)
+        self.checkpoints.wait_until_finished()
+        step = max(self._reported[0], self.checkpoints.saved_step or 0)
+        self._context.finished = FinishedTraining(step, self._metrics)
 
     def _leave(self, step: int) -> None:
         self._context.reporter.phase("save")
@@ -108,7 +110,7 @@ class Session:
 def session() -> Iterator[Session]:
     """Prepare a custom training loop: read TF_CONFIG, wait for peers, build the strategy and make it the default.
 
-    When the `with` block ends, the job is finished: a pod that starts again exits at once.
+    When the program ends with 0 after the `with` block, the job is finished: a pod that starts again exits at once.
     """
     context = init()
     with exit_on_failure(context):

@@ -63,8 +63,6 @@ def train(
     with exit_on_failure(context):
         began = time.monotonic()
         check_arguments(context, "dtj.train")
-        if name is not None:
-            raise PreflightFailed("name= is for programs with several trainings, which are not built yet; leave it out")
         if validation_data is not None and validation_step is None:
             raise PreflightFailed(
                 "dtj.train got validation_data= and no way to do it; give validation_step=fn(state, batch)"
@@ -107,6 +105,7 @@ def train(
                 accumulate=accumulate,
                 seed=seed,
                 began=began,
+                name=name,
             )
         )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dtj_operator.reconcile.state.replicas import Replicas
     from dtj_operator.reconcile.state.scope import ReconcileScope
 
-WORDS = {
+WORDS: dict[str, str] = {
     Cause.KILLED: "was killed",
     Cause.OUT_OF_MEMORY: "ran out of memory",
     Cause.PEER_LOST: "lost a peer",

@@ -31,7 +31,6 @@ def track_pods(scope: ReconcileScope) -> None:
             continue
         if not record.observed or pod.attempt > record.attempt:
             replicas.observe(replica, pod.attempt)
-            replicas.catch_up(pod.attempt)
         if _is_completed(scope, replica, pod):
             replicas.complete(replica)
     _track_replaced(scope)

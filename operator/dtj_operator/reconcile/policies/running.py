@@ -75,7 +75,7 @@ def _record_recovery(scope: ReconcileScope) -> None:
     last, incident = recovery.last_incident, recovery.incident
     cause, since = (last.cause, last.time) if last else (incident.root_cause.cause, incident.opened_at)
     seconds = recovery.close(since)
-    planned = cause is Cause.SCALED
+    planned = cause == Cause.SCALED
     message = f"{'Scaled' if planned else f'Recovered from {cause}'} after {seconds:.1f} s."
     scope.conditions.set_false(ConditionType.RESTARTING, Reason.RECOVERED, message)
     scope.plan.note(EventReason.RECOVERED, message)

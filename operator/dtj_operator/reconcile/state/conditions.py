@@ -25,7 +25,7 @@ class Conditions:
 
     def __init__(self, conditions: Iterable[Condition], now: datetime) -> None:
         """Start from those in status."""
-        self._by_type = {condition.type: condition for condition in conditions}
+        self._by_type: dict[str, Condition] = {condition.type: condition for condition in conditions}
         self._now = now
 
     def get(self, kind: ConditionType) -> Condition | None:
@@ -43,8 +43,9 @@ class Conditions:
         return self.is_true(ConditionType.SUCCEEDED) or self.is_true(ConditionType.FAILED)
 
     def in_order(self) -> tuple[Condition, ...]:
-        """Return all conditions in the order of their types, for status."""
-        return tuple(self._by_type[kind] for kind in ConditionType if kind in self._by_type)
+        """Return all conditions for status: in the order of their types, then those that this version does not know."""
+        known = [self._by_type[kind] for kind in ConditionType if kind in self._by_type]
+        return (*known, *(one for one in self._by_type.values() if one.type not in set(ConditionType)))
 
     def set_true(self, kind: ConditionType, reason: str, message: str) -> bool:
         """Make the condition True. Returns whether that is new."""

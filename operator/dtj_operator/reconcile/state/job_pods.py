@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from dtj_operator.reconcile.state.replicas import Replicas
+    from dtj_operator.reconcile.state.replicas import ReplicaRecord, Replicas
     from dtj_operator.reconcile.state.snapshot import Pod, Snapshot
 
 NODE_NOT_READY = "NodeNotReady"
@@ -26,7 +26,7 @@ WORKING_ROLES = frozenset({Role.CHIEF, Role.WORKER})
 
 
 class JobPods:
-    """The pods that carry this job's labels. Which of them are current follows the records of the replicas."""
+    """The pods that this job owns, or that have its label. The records of the replicas say which are current."""
 
     __slots__ = ("_main_containers", "_now", "_replicas", "_requeue_at", "_snapshot", "foreign", "misnamed", "owned")
 
@@ -42,7 +42,7 @@ class JobPods:
         self.misnamed: list[Pod] = []
         """Pods of this job whose name is not their replica's."""
         self.foreign: dict[str, Pod] = {}
-        """Pods with our labels that belong to somebody else, by name."""
+        """Pods with our label that belong to somebody else, by name."""
         for pod in snapshot.pods:
             if pod.owner_uid != job.uid:
                 self.foreign[pod.name] = pod
@@ -58,7 +58,7 @@ class JobPods:
     def current(self, replica: Replica) -> Pod | None:
         """Return the replica's pod, unless it is one of ours to replace."""
         pod, record = self.owned.get(replica), self._replicas.records.get(replica)
-        if pod is None or record is None or pod.attempt < record.attempt:
+        if pod is None or record is None or self._is_outdated(pod, record):
             return None
         if replica.role is Role.EVALUATOR:
             # The attempt does not tell an evaluator's old pod from its new one.
@@ -66,6 +66,17 @@ class JobPods:
             if restart and restart.due is None and restart.uid == pod.uid and not restart.stays:
                 return None
         return pod
+
+    def _is_outdated(self, pod: Pod, record: ReplicaRecord) -> bool:
+        """Return whether the pod is of an older attempt than the replica asks for.
+
+        Status decides that. An attempt that it does not know yet was written by another operator, of whose status this
+        one has not heard, or by somebody else: such a pod counts as any of the present attempt until it is replaced.
+        """
+        known = self._snapshot.job.status.attempt
+        if pod.attempt <= known:
+            return pod.attempt < record.attempt
+        return record.attempt > known or (pod.deleted_at is not None and not record.observed)
 
     def node_lost(self, pod: Pod) -> bool:
         """Return whether the pod's node counts as lost. Where time alone decides, requests a pass at that time.

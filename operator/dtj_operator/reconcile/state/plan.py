@@ -15,7 +15,7 @@ from dtj_operator.api.enums import EventReason
 from dtj_operator.reconcile.state.snapshot import TERMINAL
 
 if TYPE_CHECKING:
-    from dtj_operator.api.enums import Cause, Role
+    from dtj_operator.api.enums import Role
     from dtj_operator.api.job import Job
     from dtj_operator.api.status import JobStatus
     from dtj_operator.reconcile.state.replicas import Replica
@@ -129,7 +129,7 @@ class PlanBuilder:
         """Post a Warning event."""
         self._events.append(Event("Warning", str(reason), message))
 
-    def report_failed_pod(self, role: Role, cause: Cause, message: str) -> None:
+    def report_failed_pod(self, role: Role, cause: str, message: str) -> None:
         """Post a Warning event about a failed pod; there may be a thousand of one role and cause."""
         self._events.append(Event("Warning", str(EventReason.POD_FAILED), message, f"{role} {cause}"))
 

@@ -16,7 +16,7 @@ from dtj_operator.builders.metadata import pod_name
 from dtj_operator.reconcile.state.index_ranges import format_ranges, parse_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dtj_operator.api.job import Job
     from dtj_operator.api.persisted_state import EvaluatorRestart, PersistedState
@@ -103,12 +103,8 @@ class Replicas:
         return spec.restart_policy if spec else RestartPolicy.ON_FAILURE
 
     def observe(self, replica: Replica, attempt: int) -> None:
-        """Remember that the replica's pod exists or has existed, and of which attempt it is."""
-        self.records[replica] = self.records[replica]._replace(attempt=attempt, observed=True)
-
-    def catch_up(self, attempt: int) -> None:
-        """Count on from a pod's attempt where status knows only earlier ones."""
-        self.attempt = max(self.attempt, attempt)
+        """Remember that the replica's pod exists or has existed, and of which attempt it is; none above the job's."""
+        self.records[replica] = self.records[replica]._replace(attempt=min(attempt, self.attempt), observed=True)
 
     def complete(self, replica: Replica) -> None:
         """Remember that the replica is done: it never runs again."""
@@ -163,6 +159,16 @@ def desired_replicas(spec: JobSpec) -> list[Replica]:
         if role in spec.replica_specs
         for index in range(spec.replica_specs[role].replicas)
     ]
+
+
+def observed_pods(job: Job) -> Iterator[str]:
+    """Yield the names of the pods that have been observed and are not completed."""
+    done = {(role, index) for role, indexes in job.status.completed.items() for index in indexes}
+    for role, groups in job.status.persisted_state.replicas.items():
+        for group in groups:
+            for index in parse_ranges(group.observed):
+                if (role, index) not in done:
+                    yield pod_name(job.name, role, index)
 
 
 def read_records(persisted: PersistedState) -> dict[Replica, ReplicaRecord]:

@@ -48,7 +48,7 @@ class Container:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """The fields that the decisions need of a pod with our labels."""
+    """The fields that the decisions need of a pod that a job owns, or that has the label of one."""
 
     name: str
     uid: str
@@ -57,7 +57,9 @@ class Pod:
     """UID of the controller reference; empty when there is none."""
     role: str
     index: int
+    """Role and index by its name; empty and -1 where that is no replica's."""
     attempt: int
+    """The attempt at which the operator made it; -1 where it did not."""
     created_at: datetime
     deleted_at: datetime | None
     """deletionTimestamp."""

@@ -41,7 +41,7 @@ if "TEST_FLUSH_SECONDS" in os.environ:
 
 class Slow(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        time.sleep(0.02)
+        time.sleep(float(os.environ.get("TEST_STEP_SECONDS", "0.02")))
 
 
 def never(_context):

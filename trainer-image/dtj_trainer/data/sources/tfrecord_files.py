@@ -1,13 +1,15 @@
 """TFRecord files as a source, in blocks of whole records.
 
 A record is its length (8 bytes, little-endian), the length's checksum (4), the data, and the data's checksum (4). The
-lengths are read once at the start, for random access to every record.
+lengths are read once at the start, for random access to every record. All checksums are compared: the lengths' at the
+start, and both whenever a block is read.
 """
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from dtj_trainer.data.sources import crc32c
 from dtj_trainer.data.sources.files import File, Files, explain_read_errors, find
 from dtj_trainer.data.sources.table import Block
 from dtj_trainer.errors import PreflightFailed
@@ -15,6 +17,8 @@ from dtj_trainer.errors import PreflightFailed
 HEAD, FRAME = struct.Struct("<QI"), 16
 BLOCK = 1 << 20
 """Bytes of a block, about."""
+HEADS = 4096
+"""Records whose lengths are read before their checksums are compared."""
 
 
 class Records:
@@ -30,12 +34,11 @@ class Records:
     def read(self, block: Block) -> Mapping[str, Any]:
         import numpy as np
 
-        held = block.file.read_with_retries(lambda: block.file.bytes(block.start, block.length))
+        held, lengths = block.file.read_with_retries(lambda: _read_checked(block))
         found = np.empty(block.rows, object)
-        place = 0
-        for number in range(block.rows):
-            length, _ = HEAD.unpack_from(held, place)
-            found[number] = held[place + HEAD.size : place + HEAD.size + length]
+        place = HEAD.size
+        for number, length in enumerate(lengths):
+            found[number] = held[place : place + length]
             place += FRAME + length
         return {"record": found}
 
@@ -64,25 +67,72 @@ def tfrecord(files: Files, parse: Callable[[Any], Any], *, storage: Mapping[str,
 def _split(file: File) -> Iterator[Block]:
     with explain_read_errors(file.name), file.open() as opened:
         start = place = rows = 0
+        heads: dict[int, bytes] = {}
         while place < file.size:
             opened.seek(place)
-            head = opened.read(HEAD.size)
-            length, checksum = HEAD.unpack(head) if len(head) == HEAD.size else (file.size, 0)
-            if place + FRAME + length > file.size or (place == 0 and checksum != _masked(head[:8])):
-                what = "is cut off" if place else "is no uncompressed TFRecord file"
-                raise PreflightFailed(f"{file.name} {what} (at byte {place}); write it again, or leave it out")
+            heads[place] = head = opened.read(HEAD.size)
+            length, _ = HEAD.unpack(head) if len(head) == HEAD.size else (file.size, 0)
+            cut_off = place + FRAME + length > file.size
+            if cut_off or len(heads) == HEADS or place + FRAME + length == file.size:
+                _check_lengths(file, heads)
+                heads.clear()
+            if cut_off:
+                raise PreflightFailed(f"{file.name} is cut off (at byte {place}); write it again, or leave it out")
             place, rows = place + FRAME + length, rows + 1
             if place - start >= BLOCK or place == file.size:
                 yield Block(file, rows, place - start, start, place - start)
                 start, rows = place, 0
 
 
-def _masked(data: bytes) -> int:
-    """Return TFRecord's checksum: CRC-32C (RFC 3720, appendix B.4), rotated and moved (tsl/lib/hash/crc32c.h)."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+def _check_lengths(file: File, heads: Mapping[int, bytes]) -> None:
+    """Compare the checksums of lengths, by the offset of their records; a head that is cut off has none."""
+    whole = {place: head for place, head in heads.items() if len(head) == HEAD.size}
+    if crc32c.all_match(b"".join(whole.values()), [8] * len(whole)):
+        return
+    for place, head in whole.items():
+        if not _matches(head[:8], head[8:]):
+            raise (
+                _damaged(file, place, "length")
+                if place
+                else PreflightFailed(
+                    f"{file.name} is no uncompressed TFRecord file (at byte 0); write it again, or leave it out"
+                )
+            )
+
+
+def _read_checked(block: Block) -> tuple[bytes, list[int]]:
+    """Return the bytes of a block and the lengths of its records, after their checksums are compared."""
+    held = block.file.bytes(block.start, block.length)
+    lengths: list[int] = []
+    place = 0
+    while place + FRAME <= len(held):
+        lengths.append(HEAD.unpack_from(held, place)[0])
+        place += FRAME + lengths[-1]
+    pieces = [size for length in lengths for size in (8, length)]
+    if place != len(held) or not crc32c.all_match(held, pieces):
+        _name_damage(block, held)
+    return held, lengths
+
+
+def _name_damage(block: Block, held: bytes) -> None:
+    """Raise PreflightFailed for the first record whose checksums are wrong."""
+    place = 0
+    while place < len(held):
+        data = place + HEAD.size
+        length, _ = HEAD.unpack_from(held, place)
+        if not _matches(held[place : place + 8], held[place + 8 : data]):
+            raise _damaged(block.file, block.start + place, "length")
+        if not _matches(held[data : data + length], held[data + length : data + length + 4]):
+            raise _damaged(block.file, block.start + place, "data")
+        place += FRAME + length
+
+
+def _matches(data: bytes, checksum: bytes) -> bool:
+    return crc32c.masked(data) == int.from_bytes(checksum, "little")
+
+
+def _damaged(file: File, place: int, what: str) -> PreflightFailed:
+    return PreflightFailed(
+        f"{file.name} has a damaged record at byte {place}: the checksum of its {what} is wrong; write the file again, "
+        "or leave it out"
+    )
