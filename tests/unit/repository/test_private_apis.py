@@ -35,6 +35,7 @@ REPLACED = {
     "preload/imports.py": {"setattr"},  # `tensorflow.<name>` is the module that TensorFlow would set there
     "process/excepthook.py": {"sys.excepthook"},
     "process/program_runner.py": {"sys.argv"},
+    "supervisor/main.py": {"threading.excepthook"},  # Python's hook for what ends a thread of PID 1
 }
 """By file, what it sets in a module that it imports."""
 

@@ -86,16 +86,11 @@ class _Run:
         self.metric_sums = dict(loop.position.metric_sums)
         self.metric_examples = loop.position.metric_examples
         self.reported = time.monotonic()
-        epochs = loop.schedule.last_epoch if loop.schedule.batches else None
-        self.log = TrainingLog(
-            self.context,
-            loop.checkpoints.logs,
-            total_steps=loop.schedule.total,
-            epochs=epochs,
-            verbose=loop.verbose,
-        )
+        logs, schedule = loop.checkpoints.logs, loop.schedule
+        epochs = schedule.last_epoch if schedule.batches else None
+        self.log = TrainingLog(self.context, logs, total_steps=schedule.total, epochs=epochs, verbose=loop.verbose)
         steps = self.context.environment.profile_steps
-        self.profiler = Profiler(loop.checkpoints.logs, steps, self.context.reporter, self.context.commands)
+        self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False
 
     def run(self) -> tuple[TrainingPosition, dict[str, float]]:

@@ -39,7 +39,7 @@ def factor(rule: str, replicas: int, *, per_replica: bool, total: int | None, ba
         )
     if total is None:
         raise PreflightFailed(
-            "learning_rate_scaling='linear' has to know the size of the batches; give it as global_batch_size="
+            "learning_rate_scaling='linear' has to know the size of the batches; give it as batch_size="
         )
     return total / base
 
