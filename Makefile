@@ -46,9 +46,10 @@ fmt: ## format the code and apply the linter's safe fixes
 	$(in_environment) -m tools.fmt
 
 .PHONY: generate
-generate: ## write the CRD and the pictures of the docs from the code
+generate: ## write the CRD, and the pictures and tables of the docs, from the code
 	$(in_environment) -m tools.crds
 	$(in_environment) -m tools.pictures
+	$(in_environment) -m tests.corpus.table
 
 .PHONY: images
 images: ## build both container images, with docker or buildah
@@ -73,6 +74,10 @@ e2e: ## run the end-to-end scenarios on the test cluster
 .PHONY: faults
 faults: ## crash, delay or refuse each write of the operator; results in build/results/faults.json
 	$(in_environment) -m tests.faults $(FAULT_ARGS)
+
+.PHONY: corpus
+corpus: ## run real Keras programs changed by one line, compare with Keras (CORPUS_ARGS=--help)
+	$(in_environment) -m tests.corpus $(CORPUS_ARGS)
 
 .PHONY: bench
 bench: ## run all benchmarks; results in build/results
