@@ -126,14 +126,13 @@ class Supervisor:
         self._cluster.check_versions(now)
         self._shutdown.poll(self._cluster.process, self._cluster.answers, now)
         self._cluster.check_superseded(now)
+        self._cluster.check_frozen(now)
         if self._may_start:
             self._cluster.spawn(now)
             if self._cluster.start_when_ready(now):
                 self._health.restart(now)
             self._check_health(now)
-        process = self._cluster.process
-        waits = process is not None and not process.started
-        self._peer_client.tell(self._membership.me, asking=waits or self._shutdown.done)
+        self._peer_client.tell(self._membership.me, ask_every=self._cluster.ask_every(now))
         self._status = current_status(self._cluster, self._restarts.total, now)
 
     def _wait(self) -> None:
