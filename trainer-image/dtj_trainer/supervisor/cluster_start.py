@@ -229,6 +229,10 @@ class ClusterStart:
     def check_superseded(self, now: float) -> None:
         """Kill a process whose cluster a peer has left: nothing can come of it any more."""
         process = self.process
+        if self.shutdown.waits_for_leader:
+            if self.membership.superseded:
+                self._start_over(now)
+            return
         if process is None or self.shutdown.stopping or not process.started:
             return
         if self.superseded_at is None:
@@ -240,6 +244,14 @@ class ClusterStart:
         if process.kill_reason is None and now - self.superseded_at >= self._save_grace():
             self.leave_cluster()
             process.kill(KillReason.SUPERSEDED)
+
+    def _start_over(self, now: float) -> None:
+        """Take part in the training again, after this pod's program has ended and the leader's has not."""
+        self.shutdown.start_over()
+        self.membership.process_lost()
+        self.spawn_at = self.waiting_since = now
+        if self.process is not None:
+            self.process.kill(KillReason.SUPERSEDED)
 
     def leave_cluster(self) -> None:
         """Tell the peers that our process is lost, if they do not know yet."""

@@ -22,6 +22,7 @@ from dtj_trainer.ipc.messages import (
     ProcessExit,
     Serving,
     StepsDone,
+    TrainingFinished,
     TrainingStarted,
 )
 
@@ -34,6 +35,8 @@ WRITING_PHASES: Final = frozenset({"save", "finish"})
 ACTIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
 """Phases without steps in which training is well."""
 BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
+BETWEEN_TRAININGS: Final = "done"
+"""The phase of a program that has finished a training, until its next one or its end."""
 FIRST_STEP: Final = "first_step"
 """The phase of a program that has trained before, from when all is ready for the first step of the next training."""
 _WINDOW: Final = 101
@@ -96,6 +99,9 @@ class Progress:
                 if self.training is not None and self.training.number != number:
                     self.step = self.total_steps = self.epoch = None
                 self.training = message
+            case TrainingFinished(step):
+                self._enter(BETWEEN_TRAININGS, now)
+                self.checkpoint_step = step
             case StepsDone():
                 self._add_steps(message, now, wall)
             case CheckpointRestored(step):
@@ -163,6 +169,11 @@ class Progress:
                 self.phase = FIRST_STEP
 
     @property
+    def is_saved(self) -> bool:
+        """Whether all that the program has trained is finished and saved."""
+        return self.phase == BETWEEN_TRAININGS and self.checkpoint_step is not None
+
+    @property
     def median_step(self) -> float:
         """Seconds of the median step; 0 while unknown."""
         return statistics.median(self._durations) if self._durations else 0.0
@@ -170,7 +181,7 @@ class Progress:
     @property
     def ready_until(self) -> float:
         """Until when training counts as ready, if nothing more is reported; -inf where it is not ready."""
-        if self.phase in ACTIVE_PHASES | {FIRST_STEP, "done"}:
+        if self.phase in ACTIVE_PHASES | {FIRST_STEP, BETWEEN_TRAININGS}:
             return math.inf if self.stepped or self.phase in {"wait", "validate"} else -math.inf
         limit = READY_FACTOR * self.median_step + READY_SECONDS
         return self.active_at + limit if self.stepped else -math.inf
@@ -185,7 +196,7 @@ class Progress:
         The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
         buffers.
         """
-        if self.phase in ACTIVE_PHASES or self.phase == "done":
+        if self.phase in ACTIVE_PHASES or self.phase == BETWEEN_TRAININGS:
             return False
         patience = self.patience(limit)
         if not self.stepped or self.phase == FIRST_STEP:
