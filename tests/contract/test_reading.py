@@ -57,9 +57,9 @@ def test_the_list_has_the_columns_of_the_contract(kubectl: Any):
     assert header.split() == shown("get dtj").splitlines()[0].split()
 
 
-def test_the_wide_list_adds_the_message(kubectl: Any):
+def test_the_wide_list_adds_recoveries_in_place_and_the_message(kubectl: Any):
     header, row = kubectl("get dtj -o wide").splitlines()
-    assert header.split()[-2:] == ["AGE", "MESSAGE"]
+    assert header.split()[-3:] == ["AGE", "IN-PLACE", "MESSAGE"]
     assert re.search(r"Recovered from UserError after \d+\.\d s\.$", row.strip())
     assert header.split() == shown("get dtj -o wide").splitlines()[0].split()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.ports import free_port, free_ports
-from tests.trainer.supervisor.conftest import Launcher, Pod, launch, until
+from tests.trainer.supervisor.conftest import Launcher, Pod, launch, processes, until
 from tests.trainer.training import launch as launching
 from tests.trainer.training.launch import ForkedProgram
 
@@ -179,6 +179,21 @@ def test_a_frozen_worker_is_named_by_the_chief_after_its_stall_time():
         ended = launching.finish(chief)
     assert ended.code == 75
     assert re.match(r"dtj: no step came back for \d s and worker 1 \(127.0.0.1:\d+\) does not answer", ended.exit_line)
+
+
+def test_a_worker_pod_whose_processes_are_all_frozen_is_named_by_the_chief_after_its_stall_time(launch, tmp_path):
+    pods = job(launch, tmp_path / "state", TEST_EPOCHS="4000", DTJ_STALL_SECONDS="3")
+    until(lambda: len(told(pods["chief0"])) >= 2, "the chief did not train")
+    frozen = processes(pods["worker1"])
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        assert pods["chief0"].wait(60) == 75, pods["chief0"].log
+    finally:
+        for pid in reversed(frozen):
+            os.kill(pid, signal.SIGCONT)
+    assert pods["chief0"].termination()["class"] == "peer-lost"
+    assert re.match(r"worker 1 \(127.0.0.1:\d+\) is frozen", pods["chief0"].last_line), pods["chief0"].log
 
 
 def test_a_server_that_does_not_come_is_named():

@@ -115,6 +115,20 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def processes(pod: Pod) -> list[int]:
+    """The supervisor's and all below it, as when a whole node stops."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    found = [pod.process.pid]
+    for above in found:
+        found += [pid for pid, parent in parents.items() if parent == above]
+    return found
+
+
 def until(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
     """Wait for a condition; an assertion error names what did not come."""
     deadline = time.monotonic() + seconds

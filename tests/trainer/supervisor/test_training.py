@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ports import free_port
-from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.supervisor.conftest import Launcher, processes, until
 
 pytestmark = pytest.mark.trainer
 
@@ -18,20 +18,6 @@ pytestmark = pytest.mark.trainer
 def job(directory: Path, attempt: int = 0) -> dict[str, str]:
     checkpoint = {"directory": str(directory), "everySteps": 2, "keep": 2}
     return {"DTJ_UID": "u", "DTJ_ATTEMPT": str(attempt), "DTJ_CHECKPOINT": json.dumps(checkpoint), "DTJ_THREADS": "1"}
-
-
-def processes(pod: Pod) -> list[int]:
-    """The supervisor's and all below it, as when a whole node stops."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-    found = [pod.process.pid]
-    for above in found:
-        found += [pid for pid, parent in parents.items() if parent == above]
-    return found
 
 
 def files(directory: Path) -> dict[str, tuple[int, bytes]]:

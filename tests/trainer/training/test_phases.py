@@ -65,6 +65,16 @@ def test_a_second_fit_goes_on_with_the_optimizer_unless_the_model_is_compiled_ag
     assert ended.said["iterations"] == 12
 
 
+def test_asked_to_leave_before_the_second_training_it_says_that_the_first_is_saved(tmp_path):
+    asked = {"TEST_ASKED_TO_LEAVE": "1"}
+    ended = launch.run("phases.py", environment={**asked, **launch.checkpoint(tmp_path)})
+    assert (ended.code, ended.exit_line) == (
+        42,
+        "dtj: asked to leave before step 1; saved step 12 of the training before",
+    ), ended.output
+    assert launch.run("phases.py", environment=asked).code == 143
+
+
 def test_two_workers_of_which_one_is_killed_in_the_second_training_go_on_in_the_second(tmp_path):
     undisturbed = launch.run_workers(2, "phases.py")
     environment = launch.checkpoint(tmp_path, everySteps=3)

@@ -61,7 +61,7 @@ def asking(host: str, port: int) -> tuple[PeerClient, list[PeerAnswer]]:
     answers: list[PeerAnswer] = []
     client = PeerClient({PEER: (host, port)}, auth(), answers.append)
     client.start()
-    client.tell(member(0), asking=True)
+    client.tell(member(0), ask_every=peer_client.ASK_SECONDS)
     return client, answers
 
 

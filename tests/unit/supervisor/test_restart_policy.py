@@ -56,7 +56,8 @@ def test_what_the_end_of_a_process_means():
 def test_what_the_end_of_a_process_means_after_sigterm():
     done = ProcessExit("done", 0)
     preempted = ProcessExit("preempted", 42)
-    assert exit_after_sigterm(done, managed=True).exit_code == 0
-    assert exit_after_sigterm(replace(done, explicit=True), managed=False).exit_code == 143
-    assert exit_after_sigterm(preempted, managed=True).exit_code == 42
-    assert exit_after_sigterm(None, managed=False).exit_code == 143
+    assert exit_after_sigterm(done, managed=True, saved=True).exit_code == 0
+    assert exit_after_sigterm(replace(done, explicit=True), managed=False, saved=False).exit_code == 143
+    assert exit_after_sigterm(preempted, managed=True, saved=False).exit_code == 42
+    assert exit_after_sigterm(None, managed=False, saved=False).exit_code == 143
+    assert exit_after_sigterm(None, managed=True, saved=True).exit_code == 42

@@ -16,7 +16,7 @@ def test_sigterm_between_two_processes_does_not_say_that_nothing_was_trained():
     stepped.apply(StepsDone(3, 1, 1.0), 3.0, 0.0)
     for progress, says in ((Progress(), "before anything was trained"), (stepped, "after step 3")):
         membership = Membership(Member("", 0, Task("worker", 0), "a", ""), ())
-        shutdown = Shutdown(Settings(), TaskMode.SINGLE, membership, progress, is_leader=True)
+        shutdown = Shutdown(Settings(), TaskMode.SINGLE, membership, progress, leader=Task("worker", 0))
         shutdown.stop(None, signal.SIGTERM, 0.0)
         assert shutdown.exit_status is not None
         assert shutdown.exit_status.exit_code == 143

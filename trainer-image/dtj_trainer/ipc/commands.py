@@ -52,11 +52,12 @@ class Commands:
             self._obey(message)
         return self._start
 
-    def wait_for_leave(self, seconds: float) -> None:
-        """Wait until the supervisor says that the peers are done too, at most `seconds`."""
-        if self._connection.connected:
-            self.listen()
-            self._leave.wait(seconds)
+    def wait_for_leave(self, seconds: float) -> bool:
+        """Wait until the supervisor says that the peers are done too, at most `seconds`; returns whether it has."""
+        if not self._connection.connected:
+            return True
+        self.listen()
+        return self._leave.wait(seconds)
 
     def _listen(self) -> None:
         """Handle all commands; without its supervisor the process ends at once, like the zygote."""

@@ -45,6 +45,14 @@ class TrainingStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainingFinished:
+    """A training of the program has finished; between it and the next one, or the program's end, nothing is a stall."""
+
+    saved_step: int | None
+    """The step of its last checkpoint; None without a checkpoint directory."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepsDone:
     """A report of `steps` more steps in `seconds`; `step` is the count now."""
 
@@ -107,6 +115,8 @@ class ProcessExit:
     """The `dtj: …` line of `message` already stands on stderr."""
     explicit: bool = False
     """The program ended itself by sys.exit."""
+    job_done: bool = False
+    """done.json says that the program of the chief has ended with 0."""
 
 
 # --- supervisor to training process
@@ -205,6 +215,7 @@ Report = (
     Hello
     | PhaseChanged
     | TrainingStarted
+    | TrainingFinished
     | StepsDone
     | CheckpointStarted
     | CheckpointSaved

@@ -23,6 +23,7 @@ from dtj_trainer.ipc.messages import (
     ReadyForTakeover,
     Serving,
     StepsDone,
+    TrainingFinished,
     TrainingStarted,
 )
 
@@ -62,6 +63,11 @@ class Reporter:
         """Report that a training of the program begins."""
         self.flush()
         self._connection.send(TrainingStarted(number, name))
+
+    def training_finished(self, saved_step: int | None) -> None:
+        """Report that a training of the program has finished, and the step of its last checkpoint."""
+        self.flush()
+        self._connection.send(TrainingFinished(saved_step))
 
     def steps_done(self, done: StepsDone) -> None:
         """Report steps, at most about ten times a second; steps in between are added to the next report."""

@@ -14,20 +14,21 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from dtj_trainer.checkpoint import done_file
 from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.contract import ExitClass, ExitStatus
 from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
-from dtj_trainer.process.program_end import program_ended
+from dtj_trainer.process.program_end import chief_has_ended, program_ended
 
 if TYPE_CHECKING:
     from dtj_trainer.context import TrainContext
 
 LEAVES_AT_ONCE: Final = ("peer-lost", "preempted", "fenced", "stalled")
 LEAVE_SECONDS: Final = 8.0
-"""How long a program that ended waits for those of its peers."""
+"""How long the chief's program that ended waits for those of its peers; the others look for done.json so often."""
 _HERE: Final = str(Path(__file__).parent)
 
 
@@ -77,15 +78,29 @@ def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool
 def end_of_program(reporter: Reporter, *, in_cluster: bool, explicit: bool) -> int:
     """Finish as the interpreter would after a successful program, record that, and exit with the peers; returns 0.
 
-    A process that exits early breaks the last step of slower peers. `explicit`: the program called sys.exit.
+    A process that exits early breaks the last step of slower peers, and the cluster of a chief whose program goes on.
+    `explicit`: the program called sys.exit.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what the interpreter calls first
     program_ended()
     reporter.exit(ProcessExit(ExitClass.DONE, 0, explicit=explicit))
     if in_cluster:
-        process_commands().wait_for_leave(LEAVE_SECONDS)
+        _wait_for_peers(reporter, explicit=explicit)
     atexit._run_exitfuncs()  # noqa: SLF001 - and then
     return 0
+
+
+def _wait_for_peers(reporter: Reporter, *, explicit: bool) -> None:
+    """Wait until the supervisor says that the peers have ended: all of them for the chief, the chief for the others."""
+    commands = process_commands()
+    if read_tf_config(os.environ).is_leader:
+        commands.wait_for_leave(LEAVE_SECONDS)
+        return
+    while not commands.wait_for_leave(LEAVE_SECONDS):
+        with suppress(TrainerError):  # a store that does not answer
+            if chief_has_ended():  # and its pod was gone before it could say so
+                reporter.exit(ProcessExit(ExitClass.DONE, 0, explicit=explicit, job_done=True))
+                return
 
 
 def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
@@ -95,7 +110,9 @@ def job_is_finished(environment: Environment, reporter: Reporter) -> bool:
         return False
     message = f"finished at step {done.step} already"
     print(f"dtj: {message}", flush=True)  # noqa: T201 - the console line
-    reporter.exit(ProcessExit("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics))
+    reporter.exit(
+        ProcessExit("done", 0, message, step=done.step, checkpoint_step=done.step, metrics=done.metrics, job_done=True)
+    )
     return True
 
 

@@ -26,6 +26,14 @@ def watch_program(context: TrainContext) -> None:
     _contexts.append(context)
 
 
+def chief_has_ended() -> bool:
+    """Return whether done.json says that the chief's program has ended with 0."""
+    return any(
+        done_file.read(context.environment.checkpoint.directory, context.environment.job_hash) is not None
+        for context in _contexts
+    )
+
+
 def program_ended() -> None:
     """Write done.json, on the chief of a program that has trained; in its evaluator, wait until the chief has.
 
@@ -40,7 +48,7 @@ def program_ended() -> None:
         if not directory or finished is None:
             continue
         if context.role == "evaluator":
-            while done_file.read(directory, environment.job_hash) is None:
+            while not chief_has_ended():
                 if context.commands.preempted.wait(POLL_SECONDS):
                     return
         elif context.is_chief:

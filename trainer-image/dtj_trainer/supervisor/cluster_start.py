@@ -13,7 +13,7 @@ from dtj_trainer.cluster.tf_config import Task, TfConfig
 from dtj_trainer.contract import EXIT_RETRY, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import SaveNow, Start, StartOrder
 from dtj_trainer.ipc.reporter import ENDING_SAVE_SECONDS
-from dtj_trainer.supervisor.http.peer_client import PeerAnswer, PeerClient
+from dtj_trainer.supervisor.http.peer_client import ASK_SECONDS, LOOK_SECONDS, PeerAnswer, PeerClient
 from dtj_trainer.supervisor.membership import Membership, MemberState, Refusal
 from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.progress import WRITING_PHASES, Progress
@@ -24,6 +24,11 @@ from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 
 SAVE_SECONDS: Final = 5.0
 """How long a save may go on in a process whose cluster is lost."""
+IDLE_SECONDS: Final = 3.0
+"""Without progress of a coordinator's process, after which its supervisor asks whether the servers are alive."""
+FROZEN_SECONDS: Final = 10.0
+"""After the loss of a coordinator's process: how long the pod of a server accepts calls and answers none, until it
+counts as frozen. The process has waited for its stall time before."""
 TOLD_SECONDS: Final = 3.0
 """How long to wait until all peers know of another TensorFlow."""
 
@@ -47,6 +52,8 @@ class ClusterStart:
     """The one that trains or serves."""
     answers: dict[Task, PeerAnswer] = field(default_factory=dict)
     """The last one of each peer."""
+    silent_since: dict[Task, float] = field(default_factory=dict)
+    """The peers whose pods accept calls and answer none."""
     has_run: bool = False
     """A process was started at least once."""
     checkpoint_wanted: bool = False
@@ -164,9 +171,39 @@ class ClusterStart:
 
     # --- losing
 
+    def ask_every(self, now: float) -> float | None:
+        """Return how often to ask the peers for their state; None where they will tell."""
+        process = self.process
+        if self.shutdown.done or (process is not None and not process.started):
+            return ASK_SECONDS
+        drives = process is not None and self.mode is TaskMode.COORDINATOR
+        return LOOK_SECONDS if drives and now - self.progress.active_at > IDLE_SECONDS else None
+
+    def check_frozen(self, now: float) -> None:
+        """End the container of a coordinator that waits for a server in a frozen pod: only a new pod helps.
+
+        The supervisor of a server restarts what it serves with, while it can act. TensorFlow waits for a frozen server
+        in steps, saves and wherever it compiles something.
+        """
+        if self.mode is not TaskMode.COORDINATOR or not self.has_run:
+            return
+        waits = self.process is None or not self.process.started
+        since = self.waiting_since if waits else self.progress.active_at
+        patience = FROZEN_SECONDS if waits else self.progress.patience(self.settings.stall_seconds)
+        for task, silent_since in self.silent_since.items():
+            if now - max(since, silent_since) > patience:
+                address = self.config.address(task)
+                text = f"{task} ({address}) is frozen: its pod accepts calls and answers none; replace that pod"
+                self.shutdown.end(ExitStatus(ExitClass.PEER_LOST, EXIT_RETRY, text))
+                return
+
     def on_answer(self, answer: PeerAnswer) -> None:
         """Take note of what a call to a peer brought."""
         self.answers[answer.task] = answer
+        if answer.silent:
+            self.silent_since.setdefault(answer.task, time.monotonic())
+        else:
+            self.silent_since.pop(answer.task, None)
         if answer.refusal is Refusal.OLDER_ATTEMPT:
             text = f"{answer.task} knows a newer pod in this one's place; this one leaves the field"
             self.shutdown.end(ExitStatus(ExitClass.FENCED, EXIT_RETRY, text))
@@ -183,7 +220,7 @@ class ClusterStart:
             return
         if self.other_version_at is None:
             self.other_version_at = now
-        self.peer_client.tell(self.membership.me, asking=True)
+        self.peer_client.tell(self.membership.me, ask_every=ASK_SECONDS)
         if self.peer_client.all_told() or now - self.other_version_at > TOLD_SECONDS:
             mine = self.membership.me.tensorflow
             text = f"{other.task} runs TensorFlow {other.tensorflow}, this pod {mine}; give all replicas the same image"
@@ -192,6 +229,10 @@ class ClusterStart:
     def check_superseded(self, now: float) -> None:
         """Kill a process whose cluster a peer has left: nothing can come of it any more."""
         process = self.process
+        if self.shutdown.waits_for_leader:
+            if self.membership.superseded:
+                self._start_over(now)
+            return
         if process is None or self.shutdown.stopping or not process.started:
             return
         if self.superseded_at is None:
@@ -203,6 +244,14 @@ class ClusterStart:
         if process.kill_reason is None and now - self.superseded_at >= self._save_grace():
             self.leave_cluster()
             process.kill(KillReason.SUPERSEDED)
+
+    def _start_over(self, now: float) -> None:
+        """Take part in the training again, after this pod's program has ended and the leader's has not."""
+        self.shutdown.start_over()
+        self.membership.process_lost()
+        self.spawn_at = self.waiting_since = now
+        if self.process is not None:
+            self.process.kill(KillReason.SUPERSEDED)
 
     def leave_cluster(self) -> None:
         """Tell the peers that our process is lost, if they do not know yet."""

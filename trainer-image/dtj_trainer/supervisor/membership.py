@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
 
@@ -30,6 +31,9 @@ class MemberState(StrEnum):
     SERVING = "serving"
     """A server role that serves."""
     DONE = "done"
+
+
+_STARTED: Final = frozenset({MemberState.RUNNING, MemberState.DONE})
 
 
 class Refusal(StrEnum):
@@ -171,8 +175,8 @@ class Membership:
 
     @property
     def superseded(self) -> bool:
-        """Whether the running process belongs to a cluster that a peer has left."""
-        return self.me.state is MemberState.RUNNING and self._highest_generation() > self.me.generation
+        """Whether the process, which runs or is done, belongs to a cluster that a peer has left."""
+        return self.me.state in _STARTED and self._highest_generation() > self.me.generation
 
     def adopt_generation(self) -> bool:
         """Go to the highest generation of the peers; returns whether that changed.
@@ -226,7 +230,7 @@ class Membership:
         return max((peer.generation for peer in self.known_peers.values()), default=0)
 
     def _runs_without_me(self, peer: Member, generation: int) -> bool:
-        if peer.generation != generation or peer.state is not MemberState.RUNNING:
+        if peer.generation != generation or peer.state not in _STARTED:
             return False
         if self.me.generation < generation:
             return True

@@ -22,6 +22,7 @@ from dtj_trainer.ipc.messages import (
     ProcessExit,
     Serving,
     StepsDone,
+    TrainingFinished,
     TrainingStarted,
 )
 
@@ -34,6 +35,8 @@ WRITING_PHASES: Final = frozenset({"save", "finish"})
 ACTIVE_PHASES: Final = WRITING_PHASES | {"validate", "wait"}
 """Phases without steps in which training is well."""
 BRINGUP_PHASES: Final = frozenset({"import", "cluster", "build", "first_step"})
+BETWEEN_TRAININGS: Final = "done"
+"""The phase of a program that has finished a training, until its next one or its end."""
 FIRST_STEP: Final = "first_step"
 """The phase of a program that has trained before, from when all is ready for the first step of the next training."""
 _WINDOW: Final = 101
@@ -66,7 +69,7 @@ class Progress:
     """The present process writes a checkpoint, perhaps beside its steps."""
     _built: bool = False
     """All is ready for the present process's first step."""
-    _active_at: float = 0.0
+    active_at: float = 0.0
     """The time of the last progress of the current process."""
     _durations: deque[float] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
@@ -74,7 +77,7 @@ class Progress:
         """Forget the process before: of the new one nothing is known yet."""
         self.managed = self.serving = self.stepped = self._built = False
         self.phase, self.saving_since = "", None
-        self._active_at = now
+        self.active_at = now
 
     def standby_took_over(self) -> None:
         """Expect the first step only: the new process is a standby, made for one that made steps."""
@@ -96,6 +99,9 @@ class Progress:
                 if self.training is not None and self.training.number != number:
                     self.step = self.total_steps = self.epoch = None
                 self.training = message
+            case TrainingFinished(step):
+                self._enter(BETWEEN_TRAININGS, now)
+                self.checkpoint_step = step
             case StepsDone():
                 self._add_steps(message, now, wall)
             case CheckpointRestored(step):
@@ -105,7 +111,7 @@ class Progress:
             case CheckpointSaved(step):
                 self.saving_since = None
                 self.checkpoint_step = step
-                self._active_at = now
+                self.active_at = now
             case Serving():
                 self.serving = True
 
@@ -150,17 +156,22 @@ class Progress:
         self.managed = True
         self.stepped = self.stepped or done.steps > 0
         self.updated_at = wall
-        self._active_at = now
+        self.active_at = now
 
     def _enter(self, phase: str, now: float) -> None:
         if phase not in BRINGUP_PHASES:
             self.phase = phase
-            self._active_at = now
+            self.active_at = now
         elif phase == "build":
             self._built = True
-            self._active_at = now
+            self.active_at = now
             if self.stepped:  # a further training of the program
                 self.phase = FIRST_STEP
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether all that the program has trained is finished and saved."""
+        return self.phase == BETWEEN_TRAININGS and self.checkpoint_step is not None
 
     @property
     def median_step(self) -> float:
@@ -170,10 +181,14 @@ class Progress:
     @property
     def ready_until(self) -> float:
         """Until when training counts as ready, if nothing more is reported; -inf where it is not ready."""
-        if self.phase in ACTIVE_PHASES | {FIRST_STEP, "done"}:
+        if self.phase in ACTIVE_PHASES | {FIRST_STEP, BETWEEN_TRAININGS}:
             return math.inf if self.stepped or self.phase in {"wait", "validate"} else -math.inf
         limit = READY_FACTOR * self.median_step + READY_SECONDS
-        return self._active_at + limit if self.stepped else -math.inf
+        return self.active_at + limit if self.stepped else -math.inf
+
+    def patience(self, limit: float | None) -> float:
+        """Return the stall time: `limit` where it is given."""
+        return STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
 
     def stalled(self, now: float, limit: float | None, start: float) -> bool:
         """Return whether the process has made steps and then made none for too long.
@@ -181,18 +196,18 @@ class Progress:
         The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
         buffers.
         """
-        if self.phase in ACTIVE_PHASES or self.phase == "done":
+        if self.phase in ACTIVE_PHASES or self.phase == BETWEEN_TRAININGS:
             return False
-        patience = STALL_FACTOR * self.median_step + STALL_SECONDS if limit is None else limit
+        patience = self.patience(limit)
         if not self.stepped or self.phase == FIRST_STEP:
-            return self._built and now - self._active_at > max(start, patience)
-        return now - self._active_at > patience
+            return self._built and now - self.active_at > max(start, patience)
+        return now - self.active_at > patience
 
     def is_writing(self, now: float, limit: float) -> bool:
         """Return whether the process writes its state or its results, for no more than `limit` seconds."""
         since = self.saving_since
         if since is None and self.phase in WRITING_PHASES:
-            since = self._active_at
+            since = self.active_at
         return since is not None and now - since <= limit
 
     def save_hangs(self, now: float, limit: float) -> bool:
@@ -201,7 +216,7 @@ class Progress:
 
     def finish_hangs(self, now: float, limit: float) -> bool:
         """Return whether what comes after the last step and its save has not ended after `limit` seconds."""
-        return self.phase == "finish" and now - self._active_at > limit
+        return self.phase == "finish" and now - self.active_at > limit
 
 
 def _smooth(old: float | None, new: float) -> float:

@@ -65,12 +65,15 @@ def decide_restart(  # noqa: PLR0911 - a table, first match wins
     return ExitStatus(ExitClass.USER_ERROR, code, f"the program ended with exit code {code}")
 
 
-def exit_after_sigterm(reported: ProcessExit | None, *, managed: bool) -> ExitStatus:
-    """Return what the end of a process means after SIGTERM."""
+def exit_after_sigterm(reported: ProcessExit | None, *, managed: bool, saved: bool) -> ExitStatus:
+    """Return what the end of a process means after SIGTERM; `saved`: its trainings had finished, and are saved."""
     if reported is not None and reported.exit_class == ExitClass.DONE and (managed or not reported.explicit):
         return ExitStatus(ExitClass.DONE, 0)
     if reported is not None and reported.exit_code == EXIT_PREEMPTED:
         return ExitStatus(ExitClass.PREEMPTED, EXIT_PREEMPTED, reported.message or "told to stop; the state is saved")
+    if saved:
+        text = "told to stop (SIGTERM) after the last training, before the program had ended; the state is saved"
+        return ExitStatus(ExitClass.PREEMPTED, EXIT_PREEMPTED, text)
     return ExitStatus(ExitClass.PREEMPTED, EXIT_TERMINATED, "told to stop (SIGTERM); nothing was saved on leaving")
 
 

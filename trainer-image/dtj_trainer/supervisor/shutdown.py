@@ -10,7 +10,7 @@ from typing import Final
 
 from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
-from dtj_trainer.contract import EXIT_TERMINATED, ExitClass, ExitStatus
+from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import Leave, Preempt, ProcessExit
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer
 from dtj_trainer.supervisor.membership import Membership, MemberState
@@ -25,7 +25,7 @@ SCRIPT_GRACE: Final = 5.0
 EXIT_MESSAGE_SECONDS: Final = 1.0
 """How long a process that had to be waited for, as it saved, has then to say so and leave."""
 PEERS_DONE_SECONDS: Final = 5.0
-"""How long a program that is done waits for those of its peers."""
+"""How long the leader's program that is done waits for those of its peers."""
 LEADER_LEAVE_SECONDS: Final = 0.3
 """How long the leader stays after all are done."""
 
@@ -34,13 +34,18 @@ class Shutdown:
     """The ordered shutdown of the container."""
 
     def __init__(
-        self, settings: Settings, mode: TaskMode, membership: Membership, progress: Progress, *, is_leader: bool
+        self, settings: Settings, mode: TaskMode, membership: Membership, progress: Progress, *, leader: Task
     ) -> None:
         self._settings = settings
         self._mode = mode
         self._membership = membership
         self._progress = progress
-        self._leads = is_leader and mode is TaskMode.COLLECTIVE
+        self._leader = leader
+        self._leads = mode is TaskMode.COLLECTIVE and membership.me.task == leader
+        self._leader_done = False
+        """done.json says that the program of the leader has ended successfully."""
+        self._leader_lost_at: float | None = None
+        """Since when the leader does not answer, while it is waited for."""
         self.exit_status: ExitStatus | None = None
         """How the container ends; None while it goes on."""
         self.reported: ProcessExit | None = None
@@ -108,41 +113,91 @@ class Shutdown:
             return self._settings.grace_seconds
         return MANAGED_GRACE if self._progress.managed else SCRIPT_GRACE
 
-    def process_stopped(self, process: TrainingProcess, *, managed: bool) -> None:
-        """End the container: the process that was told to stop is gone."""
-        serves = self._mode is TaskMode.SERVER
-        self.end(ExitStatus(ExitClass.DONE, 0) if serves else exit_after_sigterm(process.exit, managed=managed))
+    def process_stopped(self, process: TrainingProcess, *, managed: bool, saved: bool) -> None:
+        """End the container: the process that was told to stop is gone. `saved`: it had trained and saved all."""
+        if self._mode is TaskMode.SERVER:
+            self.end(ExitStatus(ExitClass.DONE, 0))
+        elif self.waits_for_leader:
+            self._end_waiting(saved=saved)
+        else:
+            self.end(exit_after_sigterm(process.exit, managed=managed, saved=saved))
 
-    def program_done(self, now: float) -> None:
-        """Tell the peers that the program has ended successfully."""
+    def program_done(self, now: float, *, job_done: bool) -> None:
+        """Tell the peers that the program has ended successfully; `job_done`: that of the leader is known to have."""
         self._done_at = now
+        self._leader_done = self._leader_done or job_done
         self._membership.set_state(MemberState.DONE)
 
-    def poll(self, process: TrainingProcess | None, answers: Mapping[Task, PeerAnswer], now: float) -> None:
-        """Kill what has not stopped within the grace period, and tell a process to leave that is done.
+    def start_over(self) -> None:
+        """Take part in the training again: the leader's program has to start over."""
+        self._done_at = self._leader_lost_at = None
 
-        A process that saves is waited for: the grace period is for that. One that is done leaves together with its
-        peers, the leader last.
+    @property
+    def waits_for_leader(self) -> bool:
+        """Whether the program has ended successfully, but not that of the leader, which may have to start over."""
+        if not self.done or self._leads or self._mode is not TaskMode.COLLECTIVE or self._leader_done:
+            return False
+        leader = self._membership.known.get(self._leader)
+        return leader is None or leader.state is not MemberState.DONE
+
+    def poll(self, process: TrainingProcess | None, answers: Mapping[Task, PeerAnswer], now: float) -> None:
+        """Kill what has not stopped within the grace period, and let a process leave that is done.
+
+        A process that saves is waited for: the grace period is for that. The leader leaves when all are done or some
+        time has passed; the others leave when the leader is done.
         """
-        if process is None:
-            return
         if self._kill_at is not None and now >= self._kill_at:
-            if self._progress.is_writing(now, self._settings.save_seconds):
-                self._kill_at = now + EXIT_MESSAGE_SECONDS
-            else:
-                process.kill()
+            self._grace_over(process, now)
         if self._done_at is None:
             return
+        if self.waits_for_leader:
+            self._check_leader(answers, now)
+            return
         if self.leave_at is None:
-            if now - self._done_at < PEERS_DONE_SECONDS and not self._all_done(answers):
+            if self._leads and now - self._done_at < PEERS_DONE_SECONDS and not self._all_done(answers):
                 return
             self.leave_at = now + (LEADER_LEAVE_SECONDS if self._leads else 0.0)
-        if now >= self.leave_at:
+            if process is not None:
+                process.exit_reported_at = now
+        if now < self.leave_at:
+            return
+        if process is None:
+            self.end(ExitStatus(ExitClass.DONE, 0))
+        else:
             process.tell(Leave())
 
+    def _grace_over(self, process: TrainingProcess | None, now: float) -> None:
+        """Kill the process that was told to stop, unless it saves."""
+        if self.waits_for_leader:
+            self._end_waiting(saved=self._progress.is_saved)
+        elif process is not None and self._progress.is_writing(now, self._settings.save_seconds):
+            self._kill_at = now + EXIT_MESSAGE_SECONDS
+        elif process is not None:
+            process.kill()
+
+    def _end_waiting(self, *, saved: bool) -> None:
+        """End the container of a program that is done, before that of the leader is."""
+        text = f"told to stop (SIGTERM) before the program of {self._leader} has ended"
+        if saved:
+            self.end(ExitStatus(ExitClass.PREEMPTED, EXIT_PREEMPTED, f"{text}; the state is saved"))
+        else:
+            self.end(ExitStatus(ExitClass.PREEMPTED, EXIT_TERMINATED, text))
+
+    def _check_leader(self, answers: Mapping[Task, PeerAnswer], now: float) -> None:
+        """End the container where the leader has not answered for too long, or does not while this pod has to stop."""
+        answer = answers.get(self._leader)
+        if answer is None or not answer.problem:
+            self._leader_lost_at = None
+            return
+        self._leader_lost_at = self._leader_lost_at or now
+        if self._kill_at is not None:
+            self._kill_at = now
+        limit = self._settings.start_seconds
+        if now - self._leader_lost_at >= limit:
+            text = f"{self._leader} does not answer after {limit:g} s, and its program had not ended"
+            self.end(ExitStatus(ExitClass.PEER_LOST, EXIT_RETRY, text))
+
     def _all_done(self, answers: Mapping[Task, PeerAnswer]) -> bool:
-        if self._mode is not TaskMode.COLLECTIVE:
-            return True
         known = self._membership.known
         return all(
             (task in known and known[task].state is MemberState.DONE) or bool(task in answers and answers[task].problem)

@@ -78,7 +78,7 @@ class Supervisor:
         self._progress = Progress()
         self._metrics = Metrics()
         self._restarts = RestartCounter(settings.restarts)
-        self._shutdown = Shutdown(settings, mode, self._membership, self._progress, is_leader=config.is_leader)
+        self._shutdown = Shutdown(settings, mode, self._membership, self._progress, leader=config.leader)
         addresses = lambda: config.on(self._peer_client.hosts())  # noqa: E731
         self._standby = Standby(pool, self._membership, addresses, self._cgroup) if has_standby else None
         self._cluster = ClusterStart(
@@ -126,14 +126,14 @@ class Supervisor:
         self._cluster.check_versions(now)
         self._shutdown.poll(self._cluster.process, self._cluster.answers, now)
         self._cluster.check_superseded(now)
+        self._cluster.check_frozen(now)
         if self._may_start:
-            self._cluster.spawn(now)
+            if not self._shutdown.done:
+                self._cluster.spawn(now)
             if self._cluster.start_when_ready(now):
                 self._health.restart(now)
             self._check_health(now)
-        process = self._cluster.process
-        waits = process is not None and not process.started
-        self._peer_client.tell(self._membership.me, asking=waits or self._shutdown.done)
+        self._peer_client.tell(self._membership.me, ask_every=self._cluster.ask_every(now))
         self._status = current_status(self._cluster, self._restarts.total, now)
 
     def _wait(self) -> None:
@@ -195,7 +195,7 @@ class Supervisor:
         process.kill()  # what is left of its group
         process.connection.close()
         self._cluster.process = self._cluster.superseded_at = None
-        managed = self._progress.managed
+        managed, saved = self._progress.managed, self._progress.is_saved
         self._progress.process_lost()
         if process.standby and not process.started and not self._shutdown.stopping:
             self._cluster.dismiss(process)
@@ -204,8 +204,10 @@ class Supervisor:
         if process.exit is not None:
             self._progress.apply_exit(process.exit)
         if self._shutdown.stopping:
-            self._shutdown.process_stopped(process, managed=managed)
+            self._shutdown.process_stopped(process, managed=managed, saved=saved)
             return
+        if self._shutdown.waits_for_leader and process.kill_reason is None:
+            return  # the pod waits without it
         decision = decide_restart(
             process,
             status,
@@ -257,7 +259,7 @@ class Supervisor:
                 process.exit, process.exit_reported_at = message, now
                 if exit_class == ExitClass.DONE:
                     self._progress.apply_exit(message)
-                    self._shutdown.program_done(now)
+                    self._shutdown.program_done(now, job_done=message.job_done)
                 elif exit_class == ExitClass.PEER_LOST and not self._shutdown.stopping:
                     self._cluster.leave_cluster()  # at once: the process needs a moment more to be gone
 
@@ -276,8 +278,7 @@ class Supervisor:
     # --- health, the end
 
     def _check_health(self, now: float) -> None:
-        process = self._cluster.process
-        if process is None:
+        if (process := self._cluster.process) is None or self._shutdown.waits_for_leader:
             return
         self._health.check(process, now)
         if self._standby and process.prepared and process.started and self._progress.stepped:

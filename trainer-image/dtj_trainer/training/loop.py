@@ -287,7 +287,10 @@ class _Run:
     def _save_and_exit(self) -> NoReturn:
         """Save, and end with Preempted: one of the processes was asked to exit."""
         step = self.position.step
-        if not self.loop.checkpoints.directory or step == 0:
+        directory, earlier = self.loop.checkpoints.directory, self.context.finished
+        if directory and step == 0 and earlier is not None:
+            raise Preempted(f"asked to leave before step 1; saved step {earlier.step} of the training before")
+        if not directory or step == 0:
             raise PreemptedUnsaved(f"asked to leave at step {step}, with nothing saved")
         self._save()
         self.context.reporter.phase("save")

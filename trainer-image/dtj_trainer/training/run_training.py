@@ -245,5 +245,5 @@ def _finish(training: Training, checkpoints: CheckpointManager, step: int, metri
                 exported.export(training.model, training.export)
             checkpoints.record_finished(step, metrics)
     context.coordination.barrier()
-    context.reporter.phase("done")
+    context.reporter.training_finished(step if checkpoints.directory else None)
     context.finished = FinishedTraining(step, metrics)

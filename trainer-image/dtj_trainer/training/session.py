@@ -119,3 +119,4 @@ def session() -> Iterator[Session]:
         yield job
         job.finish()
         context.coordination.barrier()
+        context.reporter.training_finished(job.checkpoints.saved_step)

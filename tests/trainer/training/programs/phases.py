@@ -77,6 +77,8 @@ def train_step(state: dict[str, tf.Variable], batch: tuple[tf.Tensor, tf.Tensor]
 
 results = [dtj.fit(model, data, epochs=3, callbacks=[Watch(1)], name=NAMES[0], batch_size=24)]
 drawn = random.random()
+if os.environ.get("TEST_ASKED_TO_LEAVE"):
+    os.kill(os.getpid(), signal.SIGTERM)
 if os.environ.get("TEST_RECOMPILE"):
     base.trainable = True
     model.compile(keras.optimizers.Adam(1e-3), "mse")

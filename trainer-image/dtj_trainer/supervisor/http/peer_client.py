@@ -1,7 +1,7 @@
 """The client of the peers: sends every change of this pod's member, and receives theirs.
 
 One thread a peer, so that a slow name server or a dead address holds up nobody else. It asks again without a change
-only while we wait for the peer.
+only while we wait for the peers, or a coordinator makes no progress.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ CALL_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.05
 LAST_RETRY_SECONDS: Final = 0.5
 ASK_SECONDS: Final = 0.25
+"""Between two questions while we wait for the peers."""
+LOOK_SECONDS: Final = 2.0
+"""Between two questions while a coordinator makes no progress."""
 ANSWER_BYTES: Final = 4_096
 PASSING_THREADS: Final = 8
 
@@ -41,6 +44,8 @@ class PeerAnswer:
     problem: str = ""
     """Why there was no answer, for people; empty when there was one."""
     unresolved: bool = False
+    silent: bool = False
+    """The kernel of its pod accepted the call, and no process answered it."""
     other_clock: bool = False
     """Its clock and ours differ by more than a signature may be old."""
 
@@ -57,7 +62,7 @@ class PeerClient:
         self._changed = threading.Condition()
         self._body = b""
         self._version = 0
-        self._asking = False
+        self._ask_every: float | None = None
         self._told: dict[Task, int] = {}
         self._callers: dict[Task, str] = {}
         self._hosts: dict[Task, str] = {}
@@ -67,12 +72,12 @@ class PeerClient:
         for task in self._peers:
             threading.Thread(target=self._serve, args=(task,), name=f"dtj-peer-{task}", daemon=True).start()
 
-    def tell(self, member: Member, *, asking: bool) -> None:
-        """Tell every peer; `asking`: go on asking until told otherwise."""
+    def tell(self, member: Member, *, ask_every: float | None) -> None:
+        """Tell every peer; go on asking every so many seconds, until told otherwise, where that is given."""
         body = member.to_json()
         with self._changed:
-            if body != self._body or asking != self._asking:
-                self._body, self._asking = body, asking
+            if body != self._body or ask_every != self._ask_every:
+                self._body, self._ask_every = body, ask_every
                 self._version += 1
                 self._changed.notify_all()
 
@@ -122,7 +127,7 @@ class PeerClient:
         while True:
             with self._changed:
                 if told == self._version:
-                    self._changed.wait(ASK_SECONDS if self._asking else None)
+                    self._changed.wait(self._ask_every)
                 body, version = self._body, self._version
             if not body:
                 continue
@@ -143,15 +148,18 @@ def call(auth: Authenticator, task: Task, host: str, port: int, body: bytes) -> 
     """POST our member and return the peer's."""
     signed = auth.sign("POST", PEER_PATH, name_of(task), body)
     connection = http.client.HTTPConnection(host, port, timeout=CALL_SECONDS)
-    asked = time.time_ns()
+    asked, connected = time.time_ns(), False
     try:
+        connection.connect()
+        connected = True
         connection.request("POST", PEER_PATH, body, {"Content-Type": "application/json", SIGNATURE_HEADER: signed})
         response = connection.getresponse()
         text = response.read(ANSWER_BYTES)
     except (OSError, UnicodeError) as error:  # UnicodeError: no name at all, as one with a part of 64 letters
         unresolved = isinstance(error, socket.gaierror | UnicodeError)
         problem = "its name does not resolve" if unresolved else f"it does not answer ({words_of(error)})"
-        return PeerAnswer(task, None, problem=problem, unresolved=unresolved)
+        silent = connected and isinstance(error, TimeoutError)
+        return PeerAnswer(task, None, problem=problem, unresolved=unresolved, silent=silent)
     except http.client.HTTPException as error:
         return PeerAnswer(task, None, problem=f"something else answers there ({words_of(error)})")
     finally:

@@ -64,6 +64,8 @@ def _phase(cluster: ClusterStart) -> str:
 def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
     """Return until when the pod is ready, and the port to probe for a program that reports no steps."""
     progress, shutdown = cluster.progress, cluster.shutdown
+    if shutdown.done:
+        return math.inf, None
     if cluster.process is None or not cluster.process.started or shutdown.stopping:
         return -math.inf, None
     if cluster.mode is TaskMode.SERVER:

@@ -1,0 +1,105 @@
+"""A job is done when the chief's program has ended, not when its training has."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.supervisor.conftest import Launcher, Pod, until
+
+pytestmark = pytest.mark.trainer
+
+
+def saving(directory: Path, **more: str) -> dict[str, str]:
+    return {"DTJ_CHECKPOINT": json.dumps({"directory": str(directory), "everySteps": 4}), "DTJ_THREADS": "1", **more}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "left"
+    made.mkdir()
+    return made
+
+
+def waits(pod: Pod) -> bool:
+    """Whether its program has ended, and it waits for the chief."""
+    return pod.said[-1:] == ["end"] and pod.status()["phase"] == "done"
+
+
+def test_what_follows_the_training_raises_once_and_is_run_again_with_a_worker_that_has_waited(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    state = tmp_path / "state"
+    tasks = launch.tasks()
+    arguments = ("afterwards.py", str(folder), "raises", "9")  # longer than peers wait for one another at an end
+    pods = [launch.start(*arguments, http=http, environment={**env, **saving(state)}) for http, env in tasks]
+    assert pods[0].wait() == 1, pods[0].log
+    assert pods[0].termination()["class"] == "user-error"
+    assert not (state / "done.json").exists()
+    until(lambda: waits(pods[1]), "worker 1 does not wait")
+    assert pods[1].get("/readyz")[0] == 200
+    http, environment = tasks[0]
+    again = launch.start(*arguments, http=http, environment={**environment, **saving(state, DTJ_ATTEMPT="1")})
+    assert again.wait() == 0, again.log
+    assert pods[1].wait() == 0, pods[1].log
+    assert again.said[1:] == ["fitted 8 8", "end"]
+    assert [line for line in pods[1].said if "begin" not in line] == ["fitted 8 None", "end", "fitted 8 8", "end"]
+    assert (folder / "uploaded").exists()
+    assert json.loads((state / "done.json").read_text())["step"] == 8
+    late = launch.start(*arguments, http=http, environment={**environment, **saving(state, DTJ_ATTEMPT="2")})
+    assert late.wait() == 0
+    assert late.last_line == "finished at step 8 already"
+
+
+def test_a_chief_that_is_killed_after_the_training_starts_again_in_place_and_so_does_a_worker_that_was_done(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / "state")
+    pods = launch.cluster("afterwards.py", str(folder), "dies", "0", environments=dict.fromkeys(range(2), environment))
+    assert [pod.wait() for pod in pods] == [0, 0], pods[0].log + pods[1].log
+    assert [pod.termination()["restarts"] for pod in pods] == [1, 1]
+    assert pods[0].said[-2:] == ["fitted 8 8", "end"]
+    assert (folder / "uploaded").exists()
+
+
+def test_a_worker_whose_process_is_killed_while_it_waits_waits_on_without_it(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / "state")
+    arguments = ("afterwards.py", str(folder), "nothing", "6")
+    pods = launch.cluster(*arguments, environments=dict.fromkeys(range(2), environment))
+    until(lambda: waits(pods[1]), "worker 1 does not wait")
+    os.kill(pods[1].training_process(), signal.SIGKILL)
+    assert [pod.wait() for pod in pods] == [0, 0], pods[0].log + pods[1].log
+    assert [pod.termination()["restarts"] for pod in pods] == [0, 0]
+
+
+def test_a_worker_that_is_told_to_stop_while_it_waits_says_that_the_state_is_saved(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / "state")
+    arguments = ("--grace-seconds", "0.5", "afterwards.py", str(folder), "hangs", "0")
+    pods = launch.cluster(*arguments, environments=dict.fromkeys(range(2), environment))
+    until(lambda: waits(pods[1]), "worker 1 does not wait")
+    pods[1].process.terminate()
+    assert pods[1].wait() == 42, pods[1].log
+    assert pods[1].last_line == "told to stop (SIGTERM) before the program of worker 0 has ended; the state is saved"
+    pods[0].process.terminate()
+    assert pods[0].wait() == 42, pods[0].log
+
+
+@pytest.mark.parametrize(
+    ("state", "failure", "code"), [("state", "nothing", 0), ("state", "hangs", 42), ("", "hangs", 143)]
+)
+def test_sigterm_after_the_training_leaves_the_program_its_grace(
+    state: str, failure: str, code: int, launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / state) if state else {}
+    grace = "10" if code == 0 else "0.5"
+    pod = launch.start("--grace-seconds", grace, "afterwards.py", str(folder), failure, "1", environment=environment)
+    until((folder / "tried").exists, "the training does not end")
+    pod.process.terminate()
+    assert pod.wait() == code, pod.log
+    assert (tmp_path / "state" / "done.json").exists() == (code == 0)
