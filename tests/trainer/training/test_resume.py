@@ -128,10 +128,10 @@ def test_a_second_training_begins_at_its_own_first_step_with_and_without_checkpo
     assert launch.run("again.py", environment=launch.checkpoint(tmp_path)).said == {"steps": [2, 3]}
 
 
-def test_a_batch_that_does_not_divide_is_refused():
+def test_a_batch_of_a_pipeline_that_does_not_divide_is_refused():
     ended = launch.run("resume.py", environment={"TEST_BATCH": "25", "DTJ_LOGICAL_DEVICES": "2"})
     assert ended.code == 1
-    assert "a global batch of 25 cannot be divided among 2 replicas" in ended.output
+    assert "a batch_size of 25 from a dtj.data.Pipeline cannot be divided among 2 replicas" in ended.output
 
 
 def test_an_older_attempt_writes_no_more(tmp_path):

@@ -4,7 +4,7 @@
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from operator import attrgetter
@@ -16,6 +16,7 @@ from dtj_trainer.errors import PreflightFailed
 SUPPORTED: Final = "3.12 to 3.15"
 NEEDED: Final = {
     "a loss with reduction='sum' on several replicas": ("keras.src.losses.loss", "reduce_values"),
+    "a train_step of the model's own on several replicas": ("keras.src.losses.loss", "scale_loss_for_distribution"),
     "saving a model while several processes train": ("keras.src.saving.saving_lib", "get_attr_skipset"),
     "a loss that a layer adds, on several replicas": (
         "keras.src.backend.common.stateless_scope",
@@ -112,14 +113,15 @@ def renew_value(variable: Any, initial: Tensor) -> None:
 
 
 @contextmanager
-def rekeyed(optimizer: Optimizer | None) -> Iterator[None]:
-    """Let an optimizer, and those that it wraps, know its variables again whose values are new after the block.
+def rekeyed(optimizers: Sequence[Any]) -> Iterator[None]:
+    """Let optimizers, and those that they wrap, know their variables again whose values are new after the block.
 
-    It finds them by keys that it made of their values. Its strategy is the default one then. Seen in 3.12 and 3.15.
+    They find them by keys made of those values. Their strategy is the default one then. Seen in 3.12 and 3.15.
     """
     import tensorflow as tf
 
-    held = [each for each in _with_inner(optimizer) if getattr(each, "built", False)]
+    every = [each for optimizer in optimizers for each in _with_inner(optimizer)]
+    held = [each for each in every if getattr(each, "built", False)]
     keys = [
         [(variable, each._var_key(variable)) for variable in each._trainable_variables]  # noqa: SLF001
         for each in held
@@ -136,7 +138,7 @@ def rekeyed(optimizer: Optimizer | None) -> Iterator[None]:
         excluded = getattr(each, "_exclude_from_weight_decay", None)
         if isinstance(excluded, set):
             each._exclude_from_weight_decay = {renewed.get(key, key) for key in excluded}  # noqa: SLF001
-    for each in _with_inner(optimizer):
+    for each in every:
         each._distribution_strategy = tf.distribute.get_strategy()  # noqa: SLF001
 
 
@@ -149,9 +151,7 @@ def _with_inner(optimizer: Any) -> list[Any]:
 
 
 def leave_strategy(model: Model) -> None:
-    """Let the model's own `fit`, `evaluate` and `predict` run under the default strategy, and not under the one under
-    which the model was made. Seen in 3.12 and 3.15.
-    """
+    """Let the model's own `fit`, `evaluate` and `predict` run under the default strategy. Seen in 3.12 and 3.15."""
     for each in all_layers(model):
         if hasattr(each, "_distribute_strategy"):
             each._distribute_strategy = None  # noqa: SLF001
@@ -168,6 +168,22 @@ class _Sums(threading.local):
 
 
 _sums = _Sums()
+
+
+@contextmanager
+def unscaled_losses() -> Iterator[None]:
+    """Stop Keras from dividing losses by the replicas inside: a loss means what it means in one process.
+
+    Seen in 3.12 and 3.15.
+    """
+    from keras.src.losses import loss as losses
+
+    scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
+    losses.scale_loss_for_distribution = losses.unscale_loss_for_distribution = lambda value: value
+    try:
+        yield
+    finally:
+        losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution = scale, unscale
 
 
 @contextmanager
@@ -209,13 +225,13 @@ def sums_times(factor: Tensor | None) -> Iterator[None]:
 
 
 @contextmanager
-def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
-    """Stop an optimizer, and the one it wraps, from summing gradients over replicas: they are summed already.
+def without_gradient_sum(optimizers: Sequence[Any]) -> Iterator[bool]:
+    """Stop optimizers, and those that they wrap, from summing gradients over replicas: they are summed already.
 
     Yields whether that is possible: Keras has no public way to skip its sum. Seen in 3.12 and 3.15.
     """
-    both = [optimizer, getattr(optimizer, "inner_optimizer", None)]
-    summing: list[Any] = [each for each in both if hasattr(each, "_all_reduce_sum_gradients")]
+    every = [each for optimizer in optimizers for each in _with_inner(optimizer)]
+    summing: list[Any] = [each for each in every if hasattr(each, "_all_reduce_sum_gradients")]
     for each in summing:
         each._all_reduce_sum_gradients = lambda pairs: pairs  # noqa: SLF001
     try:
@@ -223,6 +239,18 @@ def without_gradient_sum(optimizer: Optimizer) -> Iterator[bool]:
     finally:
         for each in summing:
             del each._all_reduce_sum_gradients  # noqa: SLF001
+
+
+@contextmanager
+def with_apply(optimizers: Sequence[Any], calls: Mapping[int, Callable[..., Any]]) -> Iterator[None]:
+    """Call `calls[id(optimizer)]` in place of `apply` of each optimizer inside; `apply_gradients` calls that too."""
+    for each in optimizers:
+        each.apply = calls[id(each)]
+    try:
+        yield
+    finally:
+        for each in optimizers:
+            del each.apply
 
 
 def learning_rate_object(optimizer: Optimizer | None) -> Any:

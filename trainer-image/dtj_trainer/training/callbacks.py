@@ -48,8 +48,14 @@ class Callbacks:
         self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
             per_epoch = schedule.batches or schedule.total
+            self._epoch_logs = _epoch_logs_keeper()
             self._list = keras.callbacks.CallbackList(
-                own, add_history=True, model=model, epochs=schedule.last_epoch, steps=per_epoch, verbose=0
+                [*own, self._epoch_logs],
+                add_history=True,
+                model=model,
+                epochs=schedule.last_epoch,
+                steps=per_epoch,
+                verbose=0,
             )
         self._schedule = schedule
 
@@ -73,7 +79,7 @@ class Callbacks:
             return Hooks(validate=evaluation.run, validation_due=evaluation.is_due) if evaluation else Hooks()
         hooks = Hooks(
             epoch_begin=self._with_plain_model(callbacks.on_epoch_begin),
-            epoch_end=self._with_plain_model(callbacks.on_epoch_end),
+            epoch_end=self._end_epoch,
             validate=self._with_callbacks(evaluation, callbacks) if evaluation else None,
             validation_due=evaluation.is_due if evaluation else lambda _: True,
             wants_stop=lambda: bool(self._model.stop_training),
@@ -84,6 +90,13 @@ class Callbacks:
                 self._schedule.step_in_epoch(step), means
             )
         return hooks
+
+    def _end_epoch(self, epoch: int, logs: dict[str, Any]) -> None:
+        """Call `on_epoch_end`; `logs` get what callbacks have added, as in a Keras History."""
+        assert self._list is not None
+        with self._plain_model():
+            self._list.on_epoch_end(epoch, logs)
+        logs.update(self._epoch_logs.logs)
 
     def _with_plain_model(self, call: Callable[..., None]) -> Callable[..., None]:
         def called(*arguments: Any) -> None:
@@ -110,6 +123,19 @@ class Callbacks:
             return found
 
         return run
+
+
+def _epoch_logs_keeper() -> Any:
+    """Return a callback that keeps the last epoch's logs: Keras gives all callbacks of a list a copy of them."""
+    import keras
+
+    class EpochLogsKeeper(keras.callbacks.Callback):
+        logs: Mapping[str, Any] = {}
+
+        def on_epoch_end(self, _epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+            self.logs = dict(logs or {})
+
+    return EpochLogsKeeper()
 
 
 def _check(callback: Any, context: TrainContext) -> None:

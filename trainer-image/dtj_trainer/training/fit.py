@@ -11,7 +11,6 @@ from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History
 from dtj_trainer.training.keras import learning_rate
 from dtj_trainer.training.keras.build import build, make_model
-from dtj_trainer.training.keras.checks import check_evaluates
 from dtj_trainer.training.keras.initial_weights import load_initial_weights
 from dtj_trainer.training.keras.replication import release
 from dtj_trainer.training.keras.trainable import KerasTrainable
@@ -91,8 +90,6 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
         )
         model = make_model(model, mixed_precision)
         build(model, adapter.element_spec, context)
-        if evaluated is not None:
-            check_evaluates(model)
         by_steps = steps is not None and epochs is None and steps_per_epoch is None
         learning_rate.scale(
             model.optimizer,

@@ -17,6 +17,7 @@ from dtj_trainer.errors import Preempted, PreemptedUnsaved, nonfinite_loss
 from dtj_trainer.initialization import restore_garbage_collection
 from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.reporting.training_log import StepReport, TrainingLog
+from dtj_trainer.training.epoch_metrics import EpochMetrics
 from dtj_trainer.training.history import history_logs, numbers
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
@@ -83,8 +84,7 @@ class _Run:
         self.metrics = dict(loop.checkpoints.metrics)
         self.epoch_logs: dict[str, Any] = dict(self.metrics)
         """The metrics as Keras returns them: some are arrays."""
-        self.metric_sums = dict(loop.position.metric_sums)
-        self.metric_examples = loop.position.metric_examples
+        self.steps = EpochMetrics(loop.position.metric_sums, loop.position.metric_examples)
         self.reported = time.monotonic()
         logs, schedule = loop.checkpoints.logs, loop.schedule
         epochs = schedule.last_epoch if schedule.batches else None
@@ -133,7 +133,7 @@ class _Run:
         self._advance(steps, seconds, result)
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
-            loop.hooks.batch_end(self.position.step - 1, {**self._means(), **loop.trainable.local_metrics()})
+            loop.hooks.batch_end(self.position.step - 1, {**self.steps.means(), **loop.trainable.local_metrics()})
             self.stopped = loop.hooks.wants_stop() if self.context.workers == 1 else result.votes.stop_training > 0
         ends_epoch = self.stopped or loop.schedule.ends_epoch(self.position.step)
         if ends_epoch:
@@ -200,9 +200,7 @@ class _Run:
         shared = self.context.workers > 1
         self.tuner.learn(result.votes.seconds_per_step / self.context.workers if shared else self.seconds_per_step)
         self._check_finite(before.step, result)
-        for name, value in result.means.items():
-            self.metric_sums[name] = self.metric_sums.get(name, 0.0) + value * result.examples
-        self.metric_examples += result.examples
+        self.steps.add(result)
         self._report(steps, seconds, result)
 
     def _report(self, steps: int, seconds: float, result: StepResult) -> None:
@@ -235,16 +233,14 @@ class _Run:
         self.log.nonfinite_loss(step, result.means)
         raise nonfinite_loss(loss, step)
 
-    def _means(self) -> dict[str, float]:
-        """Return the means over the steps since the metrics were last taken."""
-        return {name: total / self.metric_examples for name, total in self.metric_sums.items()}
-
     def _take_metrics(self) -> None:
         """Read and reset the metrics; every process calls it at the same step."""
-        self.epoch_logs = {**self._means(), **self.loop.trainable.metrics()}
+        logs = self.steps.last if self.loop.trainable.reports_last_step else self.steps.means()
+        self.epoch_logs = {**logs, **self.loop.trainable.metrics()}
         self.metrics = numbers(self.epoch_logs)
         self.loop.trainable.reset_metrics()
-        self.metric_sums, self.metric_examples, self.reported = {}, 0, time.monotonic()
+        self.steps.reset()
+        self.reported = time.monotonic()
 
     def _end_epoch(self) -> None:
         """Validate, report the metrics of the epoch, and call `on_epoch_end`."""
@@ -279,7 +275,7 @@ class _Run:
         self.context.commands.checkpoint_wanted.clear()
         self.loop.trainable.sync_statistics()
         self.log.flush()
-        position = replace(self.position, metric_sums=dict(self.metric_sums), metric_examples=self.metric_examples)
+        position = replace(self.position, metric_sums=dict(self.steps.sums), metric_examples=self.steps.examples)
         epoch = self.loop.schedule.epoch(self.position.step)
         self.loop.checkpoints.save(position, epoch, self.metrics, self.loop.history)
         self.context.reporter.phase("train")

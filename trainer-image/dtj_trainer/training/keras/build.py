@@ -7,8 +7,9 @@ from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Model, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.training.keras.checks import check_trains
-from dtj_trainer.training.keras.replication import replicate
+from dtj_trainer.training.keras.checks import check_trains, overrides
+from dtj_trainer.training.keras.optimizers import all_optimizers
+from dtj_trainer.training.keras.replication import release, replicate
 
 
 def make_model(model: Any | Callable[[], Any], mixed_precision: str | None) -> Model:
@@ -52,15 +53,43 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
     import tensorflow as tf
 
     check_trains(model, context)
-    replicate(model, context)
     if context.workers > 1:
         compat.remember_optimizer_attributes()
+    if overrides(model, "train_step") and not _is_built(model):
+        _build_by_own_step(model, spec, context)
+        return
+    replicate(model, context)
     batch = tf.nest.map_structure(lambda s: keras.KerasTensor((None, *s.shape[1:]), dtype=s.dtype.name), spec)
     _build_from_outputs(model, batch)
     if not compat.build_symbolically(model, batch) and not model.built:
         model(keras.utils.unpack_x_y_sample_weight(batch)[0])
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
+
+
+def _is_built(model: Model) -> bool:
+    """Return whether a model with a step of its own has all its variables."""
+    return model.built and all(optimizer.built for optimizer in all_optimizers(model))
+
+
+def _build_by_own_step(model: Model, spec: Structure, context: TrainContext) -> None:
+    """Let the model's own `train_step` make the variables that it uses: trace it once under no strategy, as Keras does.
+
+    Several replicas could not make variables in a step.
+    """
+    import tensorflow as tf
+
+    release(model, context)
+
+    @tf.function(autograph=False)
+    def once(batch: Structure) -> None:
+        if context.replicas == 1:
+            context.strategy.run(model.train_step, args=(batch,))  # type: ignore[attr-defined]
+        else:
+            model.train_step(batch)  # type: ignore[attr-defined]
+
+    once.get_concrete_function(spec)
+    replicate(model, context)
 
 
 def _convert(model: Model, kind: str) -> None:

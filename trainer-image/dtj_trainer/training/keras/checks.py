@@ -15,15 +15,15 @@ def check_trains(model: Model, context: TrainContext) -> None:
     """Refuse a model that would not be trained, or not as its code says.
 
     Raises:
-        UserError: it is not compiled, has a train_step, or was built before the strategy.
+        UserError: it is not compiled, or was built before the strategy.
         PreflightFailed: the strategy does not support it.
     """
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
-    if overrides(model, "train_step"):
-        raise UserError(
-            f"{type(model).__name__} has a train_step of its own, which dtj.fit does not call; "
-            "override compute_loss instead, or give the step to dtj.train"
+    if context.replicas > 1 and getattr(model.optimizer, "gradient_accumulation_steps", None):
+        raise PreflightFailed(
+            "the optimizer's gradient_accumulation_steps do not work in Keras under a strategy of several replicas; "
+            "remove them, and give dtj.fit accumulate="
         )
     _check_variables(model, context)
     if context.asynchronous and context.choice.options.get("variablePartitioner"):
@@ -35,19 +35,6 @@ def check_trains(model: Model, context: TrainContext) -> None:
         _check_writes_weights_only(model)
     if context.asynchronous:
         _warn_about_statistics(model)
-
-
-def check_evaluates(model: Model) -> None:
-    """Refuse a model that would not be evaluated as its code says.
-
-    Raises:
-        UserError: it has a test_step.
-    """
-    if overrides(model, "test_step"):
-        raise UserError(
-            f"{type(model).__name__} has a test_step of its own, which dtj.fit does not call; "
-            "override compute_loss and compute_metrics instead, or give validation_step= to dtj.train"
-        )
 
 
 def overrides(model: Model, method: str) -> bool:

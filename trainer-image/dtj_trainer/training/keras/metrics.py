@@ -25,19 +25,20 @@ class _Replica(threading.local):
 
 
 class ModelMetrics:
-    """The metrics of a model, except the mean of its loss, which the loop computes."""
+    """The metrics of a model, mostly except the mean of its loss, which the loop computes."""
 
     def __init__(self, model: Model, context: TrainContext) -> None:
         self._model = model
         self._context = context
         self._replica = _Replica()
+        self.has_own_step = overrides(model, "train_step") or overrides(model, "test_step")
         self._sums: list[Array] | None = None
         """Where steps may not write the accumulators: their values since the last reset."""
         self._readers: dict[str, Callable[[], list[Tensor]]] = {}
 
     def tracked(self) -> list[Metric]:
-        """Return the metrics."""
-        own = compat.loss_tracker(self._model)
+        """Return the metrics; with the mean of the loss where the model has a step of its own, which may update it."""
+        own = None if self.has_own_step else compat.loss_tracker(self._model)
         return [metric for metric in self._model.metrics if metric is not own]
 
     def accumulators(self) -> list[KerasVariable]:
@@ -146,14 +147,16 @@ class ModelMetrics:
         import tensorflow as tf
 
         if added.__name__ not in self._readers:
-            strategy, variables = self._context.strategy, [variable.value for variable in self.accumulators()]
+            strategy, variables = self._context.strategy, self.accumulators()
+            replicas = self._context.replicas if added is _sum_over_all else self._context.local_replicas
 
             def local() -> list[Tensor]:
-                return [tf.convert_to_tensor(variable) for variable in variables]
+                return [tf.convert_to_tensor(variable.value) for variable in variables]
 
             @tf.function(autograph=False)
             def read() -> list[Tensor]:
-                return [added(strategy, value) for value in strategy.run(local)]
+                pairs = zip(variables, strategy.run(local), strict=True)
+                return [_reduced(variable, added(strategy, value), replicas) for variable, value in pairs]
 
             self._readers[added.__name__] = read if variables else list
         return self._readers[added.__name__]()
@@ -176,6 +179,14 @@ def _reset(metric: Metric) -> None:
     for variable in held:
         for part in variable.values:
             part.assign(tf.zeros(part.shape, part.dtype))
+
+
+def _reduced(variable: KerasVariable, total: Tensor, replicas: int) -> Tensor:
+    """Return what a metric's variable has over replicas, from the sum: their mean where the metric says so."""
+    import tensorflow as tf
+
+    is_mean = getattr(variable, "aggregation", "sum") == "mean"
+    return total / tf.cast(replicas, total.dtype) if is_mean else total
 
 
 def _sum_over_all(strategy: Strategy, value: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat import tensorflow as compat_tensorflow
 from dtj_trainer.compat.types import Model, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.training.keras.optimizers import all_optimizers
 
 
 def is_replicated(variable: Any) -> bool:
@@ -93,7 +94,7 @@ class PlainCopies:
 
 def _renew(model: Model, variables: Sequence[Any]) -> None:
     """Make new values for variables under the strategy that is the default one now, or under none."""
-    with compat.rekeyed(model.optimizer):
+    with compat.rekeyed(all_optimizers(model)):
         for variable in variables:
             compat.renew_value(variable, _first(compat.raw_value(variable)))
 
@@ -105,8 +106,8 @@ def _model_variables(model: Model) -> list[Any]:
 
 
 def _all_variables(model: Model) -> list[Any]:
-    """Return the same, and those of its optimizer."""
-    found = [*_model_variables(model), *model.optimizer.variables]
+    """Return the same, and those of its optimizers."""
+    found = [*_model_variables(model), *(v for optimizer in all_optimizers(model) for v in optimizer.variables)]
     return list({id(variable): variable for variable in found}.values())
 
 

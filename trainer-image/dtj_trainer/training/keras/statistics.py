@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from dtj_trainer.compat.types import Model, Strategy, Variable
+from dtj_trainer.compat import keras as compat
+from dtj_trainer.compat.types import KerasVariable, Model, Strategy, Variable
 
 
 def counters(model: Model) -> list[Variable]:
@@ -12,6 +13,15 @@ def counters(model: Model) -> list[Variable]:
     return [v.value for v in model.non_trainable_variables if not tf.as_dtype(v.dtype).is_floating]
 
 
+def moving_statistics(model: Model) -> list[KerasVariable]:
+    """Return the variables that steps write in each replica by itself: no weights, and none of a frozen layer."""
+    import tensorflow as tf
+
+    frozen = {id(v) for layer in compat.all_layers(model) if not layer.trainable for v in layer.variables}
+    floats = [v for v in model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
+    return [v for v in floats if id(v) not in frozen]
+
+
 def statistics_sync(model: Model, strategy: Strategy) -> Callable[[], None]:
     """Return what averages moving statistics over replicas: Keras 3 lets them drift apart and saves the chief's alone.
 
@@ -19,7 +29,7 @@ def statistics_sync(model: Model, strategy: Strategy) -> Callable[[], None]:
     """
     import tensorflow as tf
 
-    held = [v.value for v in model.non_trainable_variables if tf.as_dtype(v.dtype).is_floating]
+    held = [v.value for v in moving_statistics(model)]
 
     def local() -> None:
         replica = tf.distribute.get_replica_context()

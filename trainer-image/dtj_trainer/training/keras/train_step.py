@@ -8,7 +8,7 @@ batch: Keras alone clips each replica's share and so trains something else.
 
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
@@ -18,8 +18,11 @@ from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
+from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.gradients import Gradient
 from dtj_trainer.training.keras.metrics import ModelMetrics
+from dtj_trainer.training.keras.optimizers import all_optimizers
+from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, test
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 
 
@@ -33,17 +36,24 @@ class KerasSteps:
         self._clip_norm = clip_norm
         self._has_training = compat.call_has_training(model)
         self._loss_has_training = "training" in inspect.signature(model.compute_loss).parameters
+        self._own_train_step = (
+            OverriddenTrainStep(model, context, metrics, clip_norm=clip_norm)
+            if overrides(model, "train_step")
+            else None
+        )
+        self._has_own_test_step = overrides(model, "test_step")
         self._share = 1.0
         """Where the optimizer sums over replicas again: what makes a mean of that."""
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Return the context in which a step is traced."""
-        with compat.scalable_sums():
+        own = nullcontext() if self._own_train_step is None else self._own_train_step.tracing()
+        with compat.scalable_sums(), own:
             if self._context.replicas == 1:
                 yield
                 return
-            with compat.without_gradient_sum(self._model.optimizer) as skips:
+            with compat.without_gradient_sum(all_optimizers(self._model)) as skips:
                 self._share = 1.0 if skips else 1.0 / self._context.replicas
                 yield
 
@@ -52,6 +62,8 @@ class KerasSteps:
         import tensorflow as tf
 
         weights = self._weights(shares)
+        if self._own_train_step is not None:
+            return self._own_train_step(shares, weights)
         with self._metrics.deferred() as metric_updates:
             found = [self._loss_and_gradients(share, weight) for share, weight in zip(shares, weights, strict=True)]
             self._apply(gradients.add([gradient for _, gradient in found]))
@@ -77,6 +89,8 @@ class KerasSteps:
         import keras
         import tensorflow as tf
 
+        if self._has_own_test_step:
+            return test(self._model, self._context, self._metrics, batch)
         x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
         count = tf.cast(batch_length(batch), tf.float32)
         sums = tf.constant(float(self._context.replicas)) if self._context.replicas > 1 else None

@@ -7,6 +7,7 @@ from typing import Any
 from dtj_trainer.compat.types import Array, MetricValues, Model, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
+from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.statistics import counters, statistics_sync
@@ -22,16 +23,31 @@ class KerasTrainable:
         self._context = context
         self._metrics = ModelMetrics(model, context)
         self._steps = KerasSteps(model, context, self._metrics, clip_norm=clip_norm)
+        self._logged: set[str] = set()
+        """What the model's own steps return, by name."""
         self._sync: Callable[[], None] | None = None
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
+
+    @property
+    def reports_last_step(self) -> bool:
+        """Keras does so with what a model's own step returns."""
+        return overrides(self._model, "train_step")
 
     def tracing(self) -> AbstractContextManager[None]:
         return self._steps.tracing()
 
-    def output_spec(self, _update: Callable[[], StepOutput]) -> StepOutput:
-        """Return the specs without a trace: the loss, and the metric updates where metrics are deferred."""
+    def output_spec(self, update: Callable[[], StepOutput]) -> StepOutput:
+        """Return the specs without a trace: the loss, and the metric updates where metrics are deferred.
+
+        What a model's own step returns is found out by a trace.
+        """
         import tensorflow as tf
 
+        if overrides(self._model, "train_step"):
+            names: list[str] = []
+            tf.function(lambda: names.extend(update().scalars), autograph=False).get_concrete_function()
+            self._logged.update(names)
+            return StepOutput({name: tf.TensorSpec([], tf.float64) for name in names})
         accumulators = self._metrics.accumulators() if self._context.defers_metrics else []
         updates = tuple(tf.TensorSpec(variable.shape, tf.float64) for variable in accumulators)
         return StepOutput({"loss": tf.TensorSpec([], tf.float64)}, updates)
@@ -40,7 +56,9 @@ class KerasTrainable:
         return self._steps.train(shares)
 
     def test_step(self, batch: Structure) -> EvaluationOutput:
-        return self._steps.test(batch)
+        output = self._steps.test(batch)
+        self._logged.update(output.sums)
+        return output
 
     def add_metric_updates(self, updates: Sequence[Array], /) -> None:
         self._metrics.add(updates)
@@ -52,10 +70,16 @@ class KerasTrainable:
                 each.iterations.assign(updates)
 
     def metrics(self) -> MetricValues:
-        return self._metrics.results()
+        return self._as_logged(self._metrics.results())
 
     def local_metrics(self) -> MetricValues:
-        return self._metrics.local_results()
+        return self._as_logged(self._metrics.local_results())
+
+    def _as_logged(self, results: MetricValues) -> MetricValues:
+        """Return the results of metrics; where the model has a step of its own, of those that the step returns."""
+        if not self._metrics.has_own_step:
+            return results
+        return {name: value for name, value in results.items() if name in self._logged}
 
     def reset_metrics(self) -> None:
         self._metrics.reset()

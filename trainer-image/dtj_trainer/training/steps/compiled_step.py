@@ -4,7 +4,7 @@ The number of steps is an argument, so that one trace is used for all calls; ano
 an epoch, if that takes fewer batches.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
@@ -22,6 +22,9 @@ class _Totals(NamedTuple):
 
     steps: StepOutput
     """Sums over the examples, of scalars; sums over the steps, of metric updates."""
+    last: Mapping[str, Tensor]
+    """Sums over the examples of the last step, of scalars, where they are reported."""
+    last_examples: Tensor
     examples: Tensor
     data_wait_seconds: Tensor
     votes: Votes
@@ -78,6 +81,7 @@ class CompiledStep:
         examples = float(totals.examples)
         return StepResult(
             means={name: float(total) / examples for name, total in totals.steps.scalars.items()},
+            last={name: float(total) / float(totals.last_examples) for name, total in totals.last.items()},
             examples=round(examples),
             data_wait_seconds=float(totals.data_wait_seconds) / self._context.workers,
             nonfinite_step=None if nonfinite < 0 else int(nonfinite),
@@ -93,7 +97,7 @@ class CompiledStep:
             vector = self._functions[batches](tf.constant(steps, tf.int64), tf.constant(votes, tf.float64))
         return packing.unpack(vector.numpy(), self._returned)
 
-    def _compile(self, count: int) -> Callable[[Tensor, Tensor], Tensor]:
+    def _compile(self, batch_count: int) -> Callable[[Tensor, Tensor], Tensor]:
         import tensorflow as tf
 
         context, strategy, trainable = self._context, self._context.strategy, self._trainable
@@ -108,12 +112,19 @@ class CompiledStep:
             input_signature=[tf.TensorSpec([], tf.int64), tf.TensorSpec([len(Votes())], tf.float64)], autograph=False
         )
         def call(steps: Tensor, votes: Tensor) -> Tensor:
-            output = trainable.output_spec(lambda: strategy.run(one_update, args=(self._iterator.read(count)[0],))[0])
-            totals = _Totals(output, scalar, scalar, Votes(*[scalar] * len(Votes())))
+            def update() -> StepOutput:
+                output: StepOutput = strategy.run(one_update, args=(self._iterator.read(batch_count)[0],))[0]
+                return output
+
+            output = trainable.output_spec(update)
+            last = dict(output.scalars) if trainable.reports_last_step else {}
+            totals = _Totals(output, last, scalar, scalar, scalar, Votes(*[scalar] * len(Votes())))
             self._returned = _Returned(totals, scalar)
 
-            def body(done: Tensor, sums: Tensor, examples: Tensor, wait: Tensor, nonfinite: Tensor) -> Structure:
-                batches, seconds = self._iterator.read(count)
+            def body(
+                done: Tensor, sums: Tensor, _last: Tensor, examples: Tensor, wait: Tensor, nonfinite: Tensor
+            ) -> Structure:
+                batches, seconds = self._iterator.read(batch_count)
                 new, examples_here = strategy.run(one_update, args=(batches,))
                 counts = strategy.experimental_local_results(examples_here)
                 scalars = {name: self._sum_over_examples(new.scalars[name], counts) for name in output.scalars}
@@ -121,13 +132,18 @@ class CompiledStep:
                     first = (nonfinite < 0) & ~tf.math.is_finite(scalars["loss"])
                     nonfinite = tf.where(first, done, nonfinite)
                 sums = sums + packing.pack(StepOutput(scalars, tuple(map(self._sum_over_replicas, new.metric_updates))))
-                return done + 1, sums, examples + tf.add_n(counts), wait + seconds, nonfinite
+                count = tf.add_n(counts)
+                new_last = packing.pack(({name: scalars[name] for name in last}, count))
+                return done + 1, sums, new_last, examples + count, wait + seconds, nonfinite
 
             zero = tf.constant(0, tf.int64)
-            start = (zero, tf.zeros([packing.size(output)], tf.float64), zero, tf.constant(0.0, tf.float64), zero - 1)
+            sums, none = tf.zeros([packing.size(output)], tf.float64), tf.zeros([len(last) + 1], tf.float64)
+            start = (zero, sums, none, zero, tf.constant(0.0, tf.float64), zero - 1)
             with trainable.tracing():
-                _, sums, examples, wait, nonfinite = tf.while_loop(lambda done, *_: done < steps, body, start)
-            vector = packing.pack((sums, examples, wait, votes))
+                _, sums, last_sums, examples, wait, nonfinite = tf.while_loop(
+                    lambda done, *_: done < steps, body, start
+                )
+            vector = packing.pack((sums, last_sums, examples, wait, votes))
             if context.workers > 1:
                 vector = packing.sum_over_processes(strategy, vector, local_replicas=context.local_replicas)
             return packing.pack((vector, nonfinite))

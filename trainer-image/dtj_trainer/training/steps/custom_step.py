@@ -36,6 +36,8 @@ class CustomStep:
         objects = dict(state) if isinstance(state, Mapping) else {"state_module": state}
         self.objects: Mapping[str, Any] = {**objects, "keras_seeds": _seeds(objects)}
 
+    reports_last_step = False
+
     @contextmanager
     def tracing(self) -> Iterator[None]:
         yield

@@ -80,6 +80,7 @@ class ParameterServerStepRunner:
         nonfinite = np.flatnonzero(~np.isfinite(scalars["loss"])) if "loss" in scalars else np.array([], int)
         return StepResult(
             means={name: float(np.average(values, weights=examples)) for name, values in scalars.items()},
+            last={name: float(values[-1]) for name, values in scalars.items()},
             examples=round(float(examples.sum())),
             data_wait_seconds=waited + float(sum(one.data_wait_seconds for one in each)) / self.parallel_steps,
             nonfinite_step=int(nonfinite[0]) if len(nonfinite) else None,

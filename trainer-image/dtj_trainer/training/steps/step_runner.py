@@ -27,6 +27,8 @@ class StepResult:
 
     means: Mapping[str, float]
     """Mean over the examples of the steps, by name."""
+    last: Mapping[str, float]
+    """The same of the last step alone, where the trainable reports that."""
     examples: int
     data_wait_seconds: float
     """Time that a process waited for data, on average."""

@@ -33,6 +33,10 @@ class Trainable(Protocol):
     objects: Mapping[str, Any]
     """Trackables that a checkpoint holds."""
 
+    @property
+    def reports_last_step(self) -> bool:
+        """Whether an epoch's logs are the scalars of its last step, and not means over the epoch."""
+
     def tracing(self) -> AbstractContextManager[None]:
         """Return the context in which `train_step` or `test_step` is traced."""
 
