@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy
 from dtj_operator.reconcile.failures.causes import cause_of
-from dtj_operator.reconcile.failures.failure import find_failures
+from dtj_operator.reconcile.failures.failure import find_failures, rejected
 from dtj_operator.reconcile.failures.restart_backoff import repeated_delay
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_restart, rule_of
 from dtj_operator.reconcile.failures.restart_scope import replicas_to_replace, restart_scope
@@ -133,7 +133,14 @@ def _add_failure(scope: ReconcileScope, replica: Replica, failure: Failure) -> V
     recovery.add(replica, root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now))
     if not known:
         _announce(scope, replica, failure)
+        count_rejection(scope, replica, failure)
     return None
+
+
+def count_rejection(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
+    """Count it where the node's kubelet has refused to run the pod."""
+    if failure.node and rejected(failure.pod_reason):
+        scope.rejections.count(replica, failure.node)
 
 
 def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdict | None:
@@ -142,6 +149,7 @@ def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdic
     """
     policy, recovery, replicas = scope.spec.failure_policy, scope.recovery, scope.replicas
     _announce(scope, replica, failure)
+    count_rejection(scope, replica, failure)
     if replicas.restart_policy(replica) is RestartPolicy.NEVER and not (recovery.excused or failure.evidence):
         root = root_cause(replica, failure, policy.rules, scope.now)
         decision = decide_restart(policy, root, {replica}, scope.reported_step, recovery, replicas, scope.pods)
