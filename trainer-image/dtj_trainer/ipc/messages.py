@@ -91,6 +91,23 @@ class CheckpointRestored:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesValidated:
+    """More batches of the validation data have been evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackStarted:
+    """A call of callbacks goes on, of the method of this name."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackEnded:
+    """The call that was reported has returned."""
+
+
+@dataclass(frozen=True, slots=True)
 class Serving:
     """The TensorFlow server of this process serves."""
 
@@ -220,6 +237,9 @@ Report = (
     | CheckpointStarted
     | CheckpointSaved
     | CheckpointRestored
+    | BatchesValidated
+    | CallbackStarted
+    | CallbackEnded
     | Serving
     | ReadyForTakeover
     | ProcessExit

@@ -7,6 +7,7 @@ from typing import Any
 
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.ipc.reporter import Reporter
 from dtj_trainer.training.keras.replication import PlainCopies
 from dtj_trainer.training.loop import Hooks
 from dtj_trainer.training.schedule import Schedule
@@ -43,14 +44,15 @@ class Callbacks:
             _overrides(callback, TRAINING) or _has_batch_frequency(callback) for callback in callbacks
         )
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
-        self._list = None
+        self._list: _ReportedCalls | None = None
         uses_model = context.replicas > 1 and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
         self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
             per_epoch = schedule.batches or schedule.total
-            self._list = keras.callbacks.CallbackList(
+            called = keras.callbacks.CallbackList(
                 own, add_history=True, model=model, epochs=schedule.last_epoch, steps=per_epoch, verbose=0
             )
+            self._list = _ReportedCalls(called, context.reporter)
         self._schedule = schedule
 
     def begin(self) -> None:
@@ -110,6 +112,23 @@ class Callbacks:
             return found
 
         return run
+
+
+class _ReportedCalls:
+    """The calls of a CallbackList, each reported while it goes on."""
+
+    def __init__(self, callbacks: Any, reporter: Reporter) -> None:
+        self._callbacks = callbacks
+        self._reporter = reporter
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        called = getattr(self._callbacks, method)
+
+        def call(*arguments: Any) -> None:
+            with self._reporter.callback(method):
+                called(*arguments)
+
+        return call
 
 
 def _check(callback: Any, context: TrainContext) -> None:

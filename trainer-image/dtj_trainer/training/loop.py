@@ -251,10 +251,8 @@ class _Run:
         loop, epoch, metrics = self.loop, self._epoch(), self.metrics
         loop.trainable.sync_statistics()  # callbacks write too
         validate = loop.hooks.validate if loop.hooks.validation_due(epoch) else None
-        pauses = validate is not None or loop.hooks.epoch_end is not None
-        if pauses:
-            self.context.reporter.phase("validate")
         if validate is not None:
+            self.context.reporter.phase("validate")
             validated = validate()
             if validated is None:
                 self.position = replace(self.position, epoch_end_pending=True)
@@ -268,11 +266,11 @@ class _Run:
             loop.trainable.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.epoch_logs))  # it may have added some
         loop.history.append(EpochLogs(epoch, history_logs(self.epoch_logs)))
+        self.context.reporter.phase("wait")  # here, for the chief, while a callback writes there
         stop = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.context.coordination.broadcast(stop)) if self.context.workers > 1 else bool(stop)
         self.position = replace(self.position, epoch_end_pending=False)
-        if pauses:  # only now: the other processes wait while a callback writes on the chief
-            self.context.reporter.phase("train")
+        self.context.reporter.phase("train")
 
     def _save(self) -> None:
         self.context.reporter.phase("save")

@@ -117,6 +117,7 @@ class Validation:
             vector, batches, more = next(rounds)
             seconds, preempted = time.monotonic() - began, self._context.commands.preempted.is_set()
             total = self._sum_over_processes(_Round(vector, seconds, batches, more, preempted))
+            self._context.reporter.batches_validated()
             self._tuner.learn(float(total.seconds) / max(1.0, float(total.batches)))
             if not total.more and not total.output.examples:
                 raise PreflightFailed(EMPTY_VALIDATION)
