@@ -29,6 +29,7 @@ class ReconcileScope:
         "conditions",
         "job",
         "lifecycle",
+        "matched_failures",
         "now",
         "plan",
         "pods",
@@ -51,6 +52,8 @@ class ReconcileScope:
         self.rejections = Rejections(job.status.persisted_state, snapshot.node_count)
         self.lifecycle = Lifecycle(job)
         self.conditions = Conditions(job.status.conditions, now)
+        self.matched_failures = 0
+        """Failures whose messages were compared with the patterns of the failure rules."""
         self.progress: Progress | None = job.status.progress
 
     @property
