@@ -29,7 +29,7 @@ class PhaseChanged:
     """The current phase of the process.
 
     These come with the seconds that they took: import, cluster, build, first_step. The others: train, save, validate,
-    wait, finish (the chief's last writes), done.
+    wait, skip (reads past batches that are trained already), finish (the chief's last writes), done.
     """
 
     phase: str

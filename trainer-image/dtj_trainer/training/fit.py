@@ -5,7 +5,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter, split_for_validation
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, split_for_validation
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History

@@ -13,6 +13,7 @@ from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.trainings import next_training
 from dtj_trainer.context import FinishedTraining, TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
+from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.strategy.initial_values import broadcast
@@ -82,8 +83,8 @@ def run_training(training: Training) -> History:
     schedule = _from_position(training, position)
     trainable.reset_metrics()
     callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
-    runner.seek(position)
     _check_same_data(context, training.data)
+    runner.seek(position)
     history = [] if resumed is None else list(checkpoints.history)
     loop = TrainingLoop(
         context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
@@ -132,13 +133,7 @@ def _step_runner(training: Training) -> StepRunner:
     """Return the step runner of the strategy; it reads the data from the position given to `seek`."""
     context, data = training.context, training.data
     if not context.asynchronous:
-        return CompiledStep(
-            context,
-            training.trainable,
-            lambda position: data.dataset(position.data),
-            accumulate=training.accumulate,
-            batches_are_global=data.batches_are_global,
-        )
+        return CompiledStep(context, training.trainable, data, accumulate=training.accumulate)
     made = coordinator(context)
     return ParameterServerStepRunner(
         context,
@@ -176,6 +171,8 @@ def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
     own = data.fingerprint
     expected = context.coordination.broadcast(own)
     if expected != own:
+        if isinstance(data, GeneratorAdapter):
+            raise PreflightFailed(data.difference)
         raise PeersNotReady(
             f"the chief sees {expected} in the data and this process {own}; give every replica the same files, and "
             "change none of them during a job"

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, GivenData, get_validation_adapter
+from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.data.adapters.tensor_rows import every_nth_row
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed

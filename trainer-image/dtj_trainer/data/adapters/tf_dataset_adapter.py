@@ -7,7 +7,6 @@ from typing import Any
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.adapters.batch_split import (
     every_nth_example,
-    skip_batches,
     split_for_replicas,
     static_batch_size,
     without_autotune,
@@ -76,8 +75,13 @@ class TfDatasetAdapter:
         return INFINITE if most is not None and found > most else found
 
     def batches_before(self, position: DataPosition) -> int:
-        """Return the number of batches that were read."""
-        return self._read(position)
+        """Return the number of batches that were read: by examples, if all batches have one size."""
+        total = self.batch_size.total
+        return sum(span.examples for span in position.read) // total if total else position.batches
+
+    def unread(self, position: DataPosition) -> int:
+        """Return how many batches at the beginning of `dataset(position)` were trained already: all of them."""
+        return self.batches_before(position)
 
     @property
     def fingerprint(self) -> str:
@@ -85,23 +89,21 @@ class TfDatasetAdapter:
         return f"{self.batches_per_pass} batches"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches for the replicas of this process, or Shares of them.
-
-        The Dataset skips the examples read, if all its batches have one size, else the batches read.
+        """Return infinite batches for the replicas of this process, or Shares of them, from the first one on.
 
         Raises:
             PreflightFailed: each process would shuffle it differently.
         """
         import tensorflow as tf
 
+        del position
         workers = self._sharding.workers
         if workers > 1 and has_unseeded_shuffle(self.given_dataset):
             raise PreflightFailed(
                 f"the dataset is shuffled without a seed, so each of {workers} processes would read another "
                 "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
             )
-        rest = skip_batches(self.given_dataset.repeat(), self._read(position))
-        parts = split_for_replicas(rest, self._sharding, static_batch_size(self.given_dataset))
+        parts = split_for_replicas(self.given_dataset.repeat(), self._sharding, static_batch_size(self.given_dataset))
         return parts.prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
@@ -111,10 +113,6 @@ class TfDatasetAdapter:
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch, each example once."""
         return without_autotune(every_nth_example(self.given_dataset, self._sharding))
-
-    def _read(self, position: DataPosition) -> int:
-        total = self.batch_size.total
-        return sum(span.examples for span in position.read) // total if total else position.batches
 
 
 def first_batch_size(dataset: Any) -> int:

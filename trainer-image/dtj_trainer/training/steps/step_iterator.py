@@ -1,6 +1,6 @@
 """The input iterator of a compiled step: the batches of this process, one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,6 +10,7 @@ from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.training.steps.read_past import read_past
 
 
 class StepIterator:
@@ -29,14 +30,32 @@ class StepIterator:
         """Return whether a trace with this iterator can continue with another dataset."""
         return compat.can_seek(self._iterator)
 
-    def seek(self, dataset: Dataset) -> bool:
-        """Read this dataset from its beginning; returns False if the step has to be traced again."""
-        if self._iterator is not None and self.can_seek:
+    def seek(self, dataset: Dataset, unread: int) -> bool:
+        """Read this dataset from its batch `unread` on; returns False if the step has to be traced again."""
+        traced = self._iterator is not None and self.can_seek
+        if traced:
             compat.restart_iterator(self._iterator, dataset)
-            return True
-        self._has_shares = isinstance(dataset.element_spec, Share)
-        self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
-        return False
+        else:
+            self._has_shares = isinstance(dataset.element_spec, Share)
+            self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
+        if unread:
+            with explain_data_end():
+                read_past(self._reader(), unread, self._context)
+        return traced
+
+    def _reader(self) -> Callable[[int], None]:
+        """Return a function that reads so many batches, and drops them."""
+        import tensorflow as tf
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+        def read(batches: Tensor) -> Tensor:
+            def body(done: Tensor) -> Tensor:
+                with tf.control_dependencies(tf.nest.flatten(next(self._iterator), expand_composites=True)):
+                    return done + 1
+
+            return tf.while_loop(lambda done: done < batches, body, [tf.constant(0, tf.int64)])
+
+        return lambda batches: read(tf.constant(batches, tf.int64))
 
     def read(self, batches: int) -> tuple[tuple[Structure, ...], Tensor]:
         """Return one update's batches as Shares, and the seconds they took to come; traced.
