@@ -17,7 +17,7 @@ from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.strategy.initial_values import broadcast
-from dtj_trainer.training.callbacks import Callbacks
+from dtj_trainer.training.callbacks import Callbacks, restore_callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import History, make_history
 from dtj_trainer.training.loop import TrainingLoop
@@ -91,7 +91,9 @@ def run_training(training: Training) -> History:
     )
     loop.hooks = callbacks.hooks(training.validation)
     context.reporter.phase("build", time.monotonic() - training.began - waited)
-    callbacks.begin()
+    checkpoints.callback_states = callbacks.states
+    callbacks.begin(checkpoints.restored_callbacks)
+    checkpoints.restore_random_state()
     position, metrics = loop.run()
     trainable.finish()
     context.reporter.phase("save")  # callbacks write
@@ -210,6 +212,7 @@ def _pass_through(training: Training, checkpoints: CheckpointManager, resumed: T
     """Return the result of a training that has finished before this start; no callback is called."""
     context, metrics = training.context, dict(checkpoints.metrics)
     broadcast(context.strategy)
+    restore_callbacks(training.callbacks, context, checkpoints.restored_callbacks)
     _finish(training, checkpoints, resumed.step, metrics)
     if context.is_chief:
         print(f"dtj: {checkpoints.training} finished at step {resumed.step} already", flush=True)  # noqa: T201 - the console line
