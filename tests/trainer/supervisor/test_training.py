@@ -204,6 +204,37 @@ def test_a_callback_that_writes_for_long_between_epochs_is_no_stall(launch: Laun
     assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[0].log + pods[1].log
 
 
+PREPARES = """
+import os, sys, time
+import keras, numpy as np
+import dtj
+slow, where, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+def prepare(here):
+    if os.environ["DTJ_INDEX"] == slow and where == here:
+        time.sleep(seconds)
+prepare("before init")
+dtj.init()
+prepare("before fit")
+x = np.ones((48, 8), "float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+dtj.fit(model, x, x[:, :1], epochs=1, batch_size=8)
+prepare("between trainings")
+dtj.fit(model, x, x[:, :1], epochs=1, batch_size=8)
+"""
+
+
+@pytest.mark.parametrize(("slow", "where"), [(0, "before init"), (1, "before fit"), (0, "between trainings")])
+def test_a_preparation_that_takes_longer_on_one_worker_is_no_lost_peer_and_no_stall(
+    launch: Launcher, tmp_path: Path, slow: int, where: str
+):
+    program = tmp_path / "prepares.py"
+    program.write_text(PREPARES)
+    pods = launch.cluster("--start-seconds", "3", "--stall-seconds", "2", str(program), f"{slow}", where, "9")
+    assert [pod.wait() for pod in pods] == [0, 0], pods[0].log + pods[1].log
+    assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[0].log + pods[1].log
+
+
 HANGS = """
 import sys, time
 import keras, numpy as np
