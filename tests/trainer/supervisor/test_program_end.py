@@ -76,6 +76,17 @@ def test_a_worker_whose_process_is_killed_while_it_waits_waits_on_without_it(
     assert [pod.termination()["restarts"] for pod in pods] == [0, 0]
 
 
+def test_an_error_of_another_worker_after_its_training_is_its_own_and_the_job_ends_well(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / "state")
+    arguments = ("afterwards.py", str(folder), "misses", "12")  # longer than TensorFlow takes to miss a worker
+    pods = launch.cluster(*arguments, environments=dict.fromkeys(range(2), environment))
+    assert [pod.wait() for pod in pods] == [0, 1], pods[0].log + pods[1].log
+    assert pods[1].termination()["class"] == "user-error"
+    assert (folder / "uploaded").exists()
+
+
 def test_a_worker_that_is_told_to_stop_while_it_waits_says_that_the_state_is_saved(
     launch: Launcher, folder: Path, tmp_path: Path
 ):
