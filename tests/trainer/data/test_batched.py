@@ -44,3 +44,14 @@ def test_generators_that_differ_between_the_workers_are_refused(tmp_path):
     processes = launch.run_workers(2, PROGRAM, environment={"TEST_KIND": "generator", "TEST_RANK_SEEDS": "1"})
     assert processes[1].code == 1
     assert "x, a generator, gives other batches in this process than in the chief" in processes[1].exit_line
+
+
+@pytest.mark.parametrize(
+    ("kind", "passes"), [("Dataset", False), ("unseeded", False), ("large", True), ("in Python", True)]
+)
+def test_a_dataset_goes_on_from_the_state_of_its_iterator_where_there_is_one(kind, passes, tmp_path):
+    environment = {"TEST_KIND": kind, **launch.checkpoint(tmp_path, everySteps=4)}
+    launch.run(PROGRAM, environment={**environment, "TEST_DIE_AT": "10"})
+    ended = launch.run(PROGRAM, environment=environment)
+    assert ended.code == 0
+    assert ("batches that are trained already" in ended.output) == passes

@@ -1,6 +1,7 @@
 """What a checkpoint holds beside variables: position, metrics, history, random states, and the state of callbacks."""
 
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ class TrainingPosition:
     metric_sums: Mapping[str, float] = field(default_factory=dict)
     """Sums over the last `metric_examples` examples, of which no mean is reported yet."""
     metric_examples: int = 0
+    iterator_state: bytes | None = None
+    """The state of the iterator of a tf.data.Dataset, where TensorFlow can save it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ def position_to_json(position: TrainingPosition) -> dict[str, Any]:
         "owes_end": position.epoch_end_pending,
         "sums": dict(position.metric_sums),
         "summed": position.metric_examples,
+        **({"iterator": b64encode(position.iterator_state).decode()} if position.iterator_state else {}),
     }
 
 
@@ -108,6 +112,7 @@ def position_from_json(found: Mapping[str, Any]) -> TrainingPosition:
         epoch_end_pending=found["owes_end"],
         metric_sums=found["sums"],
         metric_examples=found["summed"],
+        iterator_state=b64decode(found["iterator"]) if "iterator" in found else None,
     )
 
 

@@ -83,21 +83,6 @@ def make_global_generator() -> None:
 # Data -----------------------------------------------------------------------------------------------------------------
 
 
-def can_seek(iterator: Any) -> bool:
-    """Return whether a trace with this iterator can continue with another dataset of the same structure.
-
-    True of plain iterators; TensorFlow's distributed ones have no such name. Seen in 2.21.
-    """
-    return getattr(iterator, "_iterator_resource", None) is not None
-
-
-def restart_iterator(iterator: Any, dataset: Dataset) -> None:
-    """Make an iterator that `can_seek` read another dataset from its beginning. Seen in 2.21."""
-    import tensorflow as tf
-
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=iterator._iterator_resource)  # noqa: SLF001
-
-
 def dataset_graph(dataset: Dataset) -> Any:
     """Return the GraphDef of a dataset. Seen in 2.21."""
     import tensorflow as tf

@@ -273,13 +273,14 @@ class _Run:
         self.context.reporter.phase("train")
 
     def _save(self) -> None:
+        loop = self.loop
         self.context.reporter.phase("save")
         self.context.commands.checkpoint_wanted.clear()
-        self.loop.trainable.sync_statistics()
+        loop.trainable.sync_statistics()
         self.log.flush()
-        position = replace(self.position, metric_sums=dict(self.metric_sums), metric_examples=self.metric_examples)
-        epoch = self.loop.schedule.epoch(self.position.step)
-        self.loop.checkpoints.save(position, epoch, self.metrics, self.loop.history)
+        sums, state = dict(self.metric_sums), loop.runner.iterator_state(self.position)
+        position = replace(self.position, metric_sums=sums, metric_examples=self.metric_examples, iterator_state=state)
+        loop.checkpoints.save(position, loop.schedule.epoch(position.step), self.metrics, loop.history)
         self.context.reporter.phase("train")
 
     def _save_and_exit(self) -> NoReturn:

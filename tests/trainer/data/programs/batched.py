@@ -72,6 +72,23 @@ KINDS = {
         tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda *_: True).batch(10),
         {"steps_per_epoch": 4},
     ),
+    "unseeded": lambda: (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(57).batch(10), {}),
+    "large": lambda: (
+        tf.data.Dataset.range(60)
+        .map(lambda number: tf.random.stateless_uniform([1 << 18], [number, 0]))
+        .repeat()
+        .shuffle(80, seed=1)
+        .map(lambda features: (features[:4], features[:1]))
+        .batch(10),
+        {"steps_per_epoch": 6},
+    ),
+    "in Python": lambda: (
+        tf.data.Dataset.from_generator(
+            lambda: (Batches()[number] for number in range(6)),
+            output_signature=(tf.TensorSpec([None, 4]), tf.TensorSpec([None, 1])),
+        ).apply(tf.data.experimental.assert_cardinality(6)),
+        {},
+    ),
     "class weights": lambda: (Batches(), {"class_weight": {0: 1.0, 1: 3.0}}),
 }
 

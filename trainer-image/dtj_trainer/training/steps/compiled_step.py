@@ -65,10 +65,16 @@ class CompiledStep:
 
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on; compiles at the first call."""
-        if self._iterator.seek(self._data.dataset(position.data), self._data.unread(position.data)):
+        if self._iterator.seek(
+            self._data.dataset(position.data), self._data.unread(position.data), position.iterator_state
+        ):
             return
         broadcast(self._context.strategy)
         self._functions = {}
+
+    def iterator_state(self, position: TrainingPosition) -> bytes | None:
+        """Return what lets `seek` continue here without reading what was read, where the data needs and has it."""
+        return self._iterator.state if self._data.unread(position.data) else None
 
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` steps of `batches` batches each."""
