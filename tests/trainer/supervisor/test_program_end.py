@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.training.launch import PROGRAMS as TRAINING_PROGRAMS
 
 pytestmark = pytest.mark.trainer
 
@@ -114,3 +116,18 @@ def test_sigterm_after_the_training_leaves_the_program_its_grace(
     pod.process.terminate()
     assert pod.wait() == code, pod.log
     assert (tmp_path / "state" / "done.json").exists() == (code == 0)
+
+
+def test_an_evaluator_ends_when_the_chiefs_program_has(launch: Launcher, tmp_path: Path):
+    program, state = str(TRAINING_PROGRAMS / "again.py"), tmp_path / "state"
+    alone = {"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}', **saving(state)}
+    chief = launch.start(program, environment=saving(state))
+    assert chief.wait() == 0, chief.log
+    done = (state / "done.json").read_text()
+    (state / "done.json").unlink()  # as if the program were not over
+    evaluator = launch.start(program, environment=alone)
+    until(lambda: "TEST " in evaluator.log, "the evaluator does not evaluate both trainings")
+    time.sleep(2)
+    assert evaluator.process.poll() is None
+    (state / "done.json").write_text(done)
+    assert evaluator.wait() == 0, evaluator.log

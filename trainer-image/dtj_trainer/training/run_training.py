@@ -186,6 +186,7 @@ def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) ->
     context, validation = training.context, training.validation
     step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).run()
     context.reporter.phase("done")
+    context.finished = FinishedTraining(step, metrics)
     return _history(training, training.schedule, (), step, dict(metrics), None)
 
 

@@ -22,6 +22,8 @@ class KerasTrainable:
         self._context = context
         self._metrics = ModelMetrics(model, context)
         self._steps = KerasSteps(model, context, self._metrics, clip_norm=clip_norm)
+        self._updates_before = int(model.optimizer.iterations.numpy())
+        """The updates of earlier trainings of this model."""
         self._sync: Callable[[], None] | None = None
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
@@ -49,7 +51,7 @@ class KerasTrainable:
         optimizer = self._model.optimizer
         for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
             if each is not None:
-                each.iterations.assign(updates)
+                each.iterations.assign(self._updates_before + updates)
 
     def metrics(self) -> MetricValues:
         return self._metrics.results()
