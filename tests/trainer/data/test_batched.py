@@ -55,3 +55,12 @@ def test_a_dataset_goes_on_from_the_state_of_its_iterator_where_there_is_one(kin
     ended = launch.run(PROGRAM, environment=environment)
     assert ended.code == 0
     assert ("batches that are trained already" in ended.output) == passes
+
+
+def test_a_restart_does_not_count_the_batches_of_a_dataset_again(tmp_path):
+    environment = {"TEST_KIND": "Dataset that is counted", "DTJ_UID": "u", **launch.checkpoint(tmp_path)}
+    first = launch.run(PROGRAM, environment=environment)
+    assert first.said["step"] == 18
+    assert first.said["opened"] > 3
+    (tmp_path / "done.json").unlink(missing_ok=True)
+    assert launch.run(PROGRAM, environment=environment).said["opened"] == 0  # the training is passed through

@@ -67,7 +67,9 @@ def run_training(training: Training) -> History:
         Preempted: asked to leave; the state is saved.
     """
     context, trainable = training.context, training.trainable
-    job = JobFile.of(context, training.data.batch_size, training.seed, training.accumulate)
+    job = JobFile.of(
+        context, training.data.batch_size, training.seed, training.accumulate, training.data.batches_per_pass
+    )
     checkpoints = CheckpointManager(context, trainable.objects, job, next_training(context, training.name))
     context.reporter.training_started(checkpoints.training.number, training.name)
     if context.role == "evaluator":

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dtj_trainer.checkpoint.job_file import counted_batches
+from dtj_trainer.checkpoint.trainings import upcoming_training
 from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
 from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.errors import PreflightFailed
@@ -76,6 +78,7 @@ def train(
             per_replica_batch_size=per_replica_batch_size,
             seed=seed,
             length=EpochLength.of(epochs, steps, steps_per_epoch, accumulate),
+            counted_batches=lambda: counted_batches(context, upcoming_training(context, name)),
         )
         schedule = Schedule.of(
             epochs,

@@ -60,6 +60,15 @@ def once():
     yield from (batches[number] for number in range(6))
 
 
+opened: list[int] = []
+
+
+def counted():
+    """Yield the batches of one pass, and count the passes that are begun."""
+    opened.append(1)
+    yield from once()
+
+
 KINDS = {
     "PyDataset": lambda: (Batches(), {}),
     "PyDataset in threads": lambda: (Batches(workers=2), {}),
@@ -89,6 +98,10 @@ KINDS = {
         ).apply(tf.data.experimental.assert_cardinality(6)),
         {},
     ),
+    "Dataset that is counted": lambda: (
+        tf.data.Dataset.from_generator(counted, output_signature=(tf.TensorSpec([None, 4]), tf.TensorSpec([None, 1]))),
+        {},
+    ),
     "class weights": lambda: (Batches(), {"class_weight": {0: 1.0, 1: 3.0}}),
 }
 
@@ -116,7 +129,12 @@ if PLAIN:
 else:
     history = dtj.fit(model, data, **arguments)
 weights = [float(value) for each in model.get_weights() for value in np.ravel(each)]
-told = {"weights": weights, "losses": [float(each) for each in history.history["loss"]], "step": history.step}
+told = {
+    "weights": weights,
+    "losses": [float(each) for each in history.history["loss"]],
+    "step": history.step,
+    "opened": len(opened),
+}
 sys.stdout.write("TEST " + json.dumps(told) + "\n")
 sys.stdout.flush()
 os._exit(0)

@@ -96,8 +96,11 @@ def get_data_adapter(
     shuffle: bool = True,
     seed: int = 0,
     length: EpochLength = EpochLength(),
+    counted_batches: Callable[[], int | None] = lambda: None,
 ) -> DataAdapter:
     """Return the adapter of training data.
+
+    `counted_batches()` returns how many batches an earlier start of the job has counted in it.
 
     Raises:
         PreflightFailed: an unsupported kind of data; or arguments that do not go together.
@@ -133,6 +136,7 @@ def get_data_adapter(
         shuffle=bool(shuffle),
         seed=seed,
         length=length,
+        counted_batches=counted_batches,
     )
 
 
@@ -194,7 +198,14 @@ def get_validation_adapter(
 
 
 def _adapter_of_batches(
-    data: GivenData, sharding: Sharding, given_size: "_GivenSize", *, shuffle: bool, seed: int, length: EpochLength
+    data: GivenData,
+    sharding: Sharding,
+    given_size: "_GivenSize",
+    *,
+    shuffle: bool,
+    seed: int,
+    length: EpochLength,
+    counted_batches: Callable[[], int | None],
 ) -> DataAdapter:
     """Return the adapter of data that is batched by the global batch size."""
     x = data.x
@@ -213,7 +224,14 @@ def _adapter_of_batches(
     if given_size.is_given:
         given_size.check(first_batch_size(x), "tf.data.Dataset")
     x = _class_weights(data.class_weight)(x)
-    return TfDatasetAdapter(x, sharding, BatchSize(total, None), given_batches=length.batches, most_batches=length.most)
+    return TfDatasetAdapter(
+        x,
+        sharding,
+        BatchSize(total, None),
+        given_batches=length.batches,
+        most_batches=length.most,
+        counted_batches=counted_batches,
+    )
 
 
 def _batch_size(replicas: int, batch_size: int | None, per_replica_batch_size: int | None) -> BatchSize:

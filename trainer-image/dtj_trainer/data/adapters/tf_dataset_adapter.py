@@ -1,6 +1,6 @@
 """The adapter of a tf.data.Dataset of global batches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -37,12 +37,14 @@ class TfDatasetAdapter:
         *,
         given_batches: int | None = None,
         most_batches: int | None = None,
+        counted_batches: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.given_dataset = dataset
         self.batch_size = batch_size
         self._sharding = sharding
         self._given_batches = given_batches
         self._most_batches = most_batches
+        self._counted_batches = counted_batches
 
     @property
     def element_spec(self) -> Any:
@@ -53,11 +55,13 @@ class TfDatasetAdapter:
     def batches_per_pass(self) -> int | None:
         """Return the batches in one pass, if that is known.
 
-        A Dataset that does not know its length is read to count them only where the caller gave no number of batches.
+        A Dataset that does not know its length is read to count them only where the caller gave no number of batches,
+        and no earlier start of the job has counted them.
         """
         cardinality = int(self.given_dataset.cardinality())
         if cardinality == UNKNOWN and self._given_batches is None:
-            cardinality = self._count()
+            counted = self._counted_batches()
+            cardinality = self._count() if counted is None else counted
         if cardinality < 0:
             return None
         if cardinality == 0:
