@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.machine import machine
-from bench.operator import chart, creation, hour, lifecycle, load, meter, record, subject
+from bench.operator import big_job, chart, creation, hostile, hour, lifecycle, load, meter, record, subject
 from bench.operator.fleet import fleet, log
 from bench.operator.kubelets import kubelets
 from bench.operator.record import Figures
@@ -103,7 +103,7 @@ async def _run_standing(options: argparse.Namespace, figures: Figures) -> None:
                 log(f"{options.samples} replacements, one at a time")
                 figures.add(
                     _replacement_figures(
-                        await lifecycle.replacements(jobs, options.jobs, options.samples), options.samples
+                        await lifecycle.replacements(jobs, load.names(options.jobs), options.samples), options.samples
                     )
                 )
                 turns: list[float] = []
@@ -146,7 +146,7 @@ def _replacement_figures(groups: list[lifecycle.Replacements], samples: int) -> 
     ):
         for share in (50, 95):
             figures[f"replacement_{side}p{share}_seconds"] = round(lifecycle.percentile(seconds, share / 100), 4)
-    ratio = figures["replacement_p50_seconds"] / figures["replacement_floor_p50_seconds"]
+    ratio = figures["replacement_p95_seconds"] / figures["replacement_floor_p95_seconds"]
     return figures | {
         "replacement_ratio": round(ratio, 2),
         "replacement_stolen_percent": round(max(one.stolen_percent for one in kept), 1),
@@ -161,7 +161,51 @@ async def _run_hour(options: argparse.Namespace, figures: Figures) -> None:
     figures.add({"hour_jobs": options.hour_jobs, "hour_rss_mb": found, "hour_growth_mb": growth})
 
 
-STAGES = {"create": _run_creation, "standing": _run_standing, "lives": _run_lifecycles, "hour": _run_hour}
+async def _run_big_job(options: argparse.Namespace, figures: Figures) -> None:
+    workers: int = options.big_pods
+    figures.add({"big_job_pods": workers, "big_job_pass_cpu_ratio": round(big_job.pass_cpu_ratio(workers), 2)})
+    with start_control_plane(environment=AS_SHIPPED) as running:
+        async with fleet(running) as jobs:
+            ratio = await big_job.create_ratio(jobs, workers, options.rounds, options.source)
+            figures.add({"big_job_create_ratio": round(ratio, 3)})
+    with start_control_plane(environment=AS_SHIPPED) as running:
+        async with fleet(running) as jobs:
+            log(f"one job of {workers} runs, fails and restarts")
+            found = await big_job.live(jobs, workers, options.big_samples, options.source)
+    kept = lifecycle.least_disturbed(found.replacements, options.big_samples)
+    ours = lifecycle.percentile([second for one in kept for second in one.operator], 0.5)
+    floor = lifecycle.percentile([second for one in kept for second in one.floor], 0.5)
+    figures.add(
+        {
+            "big_job_replacement_ratio": round(ours / floor, 2),
+            "big_job_running_seconds": round(found.running_seconds, 1),
+            "big_job_restart_seconds": round(found.restart_seconds, 1),
+            "big_job_rss_mb": round(found.rss_mb, 1),
+        }
+    )
+
+
+async def _run_hostile(options: argparse.Namespace, figures: Figures) -> None:
+    with start_control_plane(environment=AS_SHIPPED) as running:
+        async with fleet(running) as jobs:
+            found = await hostile.endure(jobs, options.hostile, options.source)
+    figures.add(
+        {
+            "hostile_manifests": found.manifests,
+            "hostile_delay_seconds": round(found.delay_seconds, 2),
+            "hostile_rss_mb": round(found.rss_mb, 1),
+        }
+    )
+
+
+STAGES = {
+    "create": _run_creation,
+    "standing": _run_standing,
+    "lives": _run_lifecycles,
+    "hour": _run_hour,
+    "big": _run_big_job,
+    "hostile": _run_hostile,
+}
 
 
 def _by_rate(rounds: tuple[creation.Round, ...]) -> list[creation.Round]:
@@ -182,6 +226,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--churn", type=int, default=6, help="failures of each job, for the memory (default: 6)")
     parser.add_argument("--starts", type=int, default=3, help="starts with all pods present (default: 3)")
     parser.add_argument("--hour-jobs", type=int, default=60, help="jobs of the simulated hour (default: 60)")
+    parser.add_argument("--big-pods", type=int, default=1000, help="workers of the one large job (default: 1000)")
+    parser.add_argument("--big-samples", type=int, default=20, help="failures of it that are timed (default: 20)")
+    parser.add_argument("--hostile", type=int, default=2000, help="fuzzed jobs (default: 2000)")
     parser.add_argument("--minutes", type=float, default=60.0, help="most that it may take (default: 60)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=tuple(STAGES))
     parser.add_argument("--add", action="store_true", help="add these stages to the figures of the last run")

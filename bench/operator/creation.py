@@ -78,22 +78,24 @@ class Comparison:
         return median(theirs.cost / ours.cost for theirs, ours in pairs)
 
 
-async def pairs(fleet: Fleet, jobs: int, rounds: int, source: Path) -> AsyncIterator[Comparison]:
+async def pairs(
+    fleet: Fleet, jobs: int, rounds: int, source: Path, workers: int = load.WORKERS
+) -> AsyncIterator[Comparison]:
     """Alternate, the bare client first; yield all pairs so far after each pair."""
     found = Comparison((), ())
     for number in range(rounds):
-        bare_side = await bare_round(fleet, f"bare-{number}", jobs)
+        bare_side = await bare_round(fleet, f"bare-{number}", jobs, workers)
         await fleet.clear(f"bare-{number}")
-        ours = await operator_round(fleet, f"operator-{number}", jobs, source)
+        ours = await operator_round(fleet, f"operator-{number}", jobs, source, workers)
         found = Comparison((*found.bare, bare_side), (*found.operator, ours))
         yield found
         if len(found.bare) < rounds:
             await fleet.clear(f"operator-{number}")
 
 
-async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int = CONNECTIONS) -> Round:
+async def bare_round(fleet: Fleet, namespace: str, jobs: int, workers: int, connections: int = CONNECTIONS) -> Round:
     """Run the bare client, the fastest that is possible."""
-    await fleet.make(namespace, load.names(jobs))
+    await fleet.make(namespace, load.names(jobs), workers)
     command = [
         sys.executable,
         "-m",
@@ -123,9 +125,11 @@ async def bare_round(fleet: Fleet, namespace: str, jobs: int, connections: int =
     return _round(fleet.control_plane, mark, bare.USER_AGENT, namespace, jobs, used, span)
 
 
-async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, wrapper: tuple[str, ...] = ()) -> Round:
+async def operator_round(
+    fleet: Fleet, namespace: str, jobs: int, source: Path, workers: int, wrapper: tuple[str, ...] = ()
+) -> Round:
     """Run the operator, timed from the moment that it gets the lease."""
-    await fleet.make(namespace, load.names(jobs))
+    await fleet.make(namespace, load.names(jobs), workers)
     await hold_lease(fleet)
     with subject.operator(fleet.control_plane, source=source, wrapper=wrapper) as running:
         running.wait_ready()
@@ -136,7 +140,7 @@ async def operator_round(fleet: Fleet, namespace: str, jobs: int, source: Path, 
             read_cpu_times(fleet.control_plane),
         )
         await release_lease(fleet)
-        await fleet.wait_for_pods(namespace, jobs * load.WORKERS, LIMIT, mark)
+        await fleet.wait_for_pods(namespace, jobs * workers, LIMIT, mark)
         used, span = running.cpu_seconds() - used, meter.between(before, read_cpu_times(fleet.control_plane))
         await quiet(fleet.control_plane)
     return _round(fleet.control_plane, mark, subject.USER_AGENT, namespace, jobs, used, span)

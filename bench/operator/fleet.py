@@ -41,10 +41,10 @@ class Fleet:
         self.control_plane = control_plane
         self.client = client
 
-    async def make(self, namespace: str, names: Iterable[str]) -> None:
+    async def make(self, namespace: str, names: Iterable[str], workers: int = load.WORKERS) -> None:
         """Create the namespace and a job for each name."""
         self.control_plane.namespace(namespace)
-        await for_each(names, lambda name: self.client.create(JOBS, namespace, load.job(name)))
+        await for_each(names, lambda name: self.client.create(JOBS, namespace, load.job(name, workers)))
 
     async def wait_for_pods(self, namespace: str, count: int, limit: float, mark: int = 0) -> None:
         """Wait until `count` pods were created in the namespace since `mark`; reads the audit log alone."""

@@ -20,14 +20,16 @@ from dtj_operator.kube.errors import KubeError
 from dtj_operator.kube.resources import NODES, PODS, GroupVersionResource
 
 COUNT = 10
+"""Nodes, unless a measurement asks for more."""
 AT_ONCE = 8
 
 
 class Kubelets:
     """Binds and runs pods that have no node, and ends pods that are to be deleted."""
 
-    def __init__(self, fleet: Fleet) -> None:
+    def __init__(self, fleet: Fleet, nodes: int) -> None:
         self._client = fleet.client
+        self._nodes = nodes
         self._pods = Indexer[dict[str, Any]](
             transform=lambda raw: {"metadata": raw["metadata"], "bound": bool(raw["spec"].get("nodeName"))},
             key=lambda raw: NamespacedName(raw["metadata"]["namespace"], raw["metadata"]["name"]),
@@ -39,7 +41,7 @@ class Kubelets:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        for number in range(COUNT):
+        for number in range(self._nodes):
             await self._client.create(NODES, None, node(f"node-{number}"))
         async with asyncio.TaskGroup() as group:
             group.create_task(Reflector(self._client, PODS, None, self._pods).run())
@@ -64,7 +66,7 @@ class Kubelets:
 
     async def _begin(self, metadata: dict[str, Any]) -> None:
         self._turn += 1
-        target = f"node-{self._turn % COUNT}"
+        target = f"node-{self._turn % self._nodes}"
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -82,9 +84,9 @@ class Kubelets:
 
 
 @asynccontextmanager
-async def kubelets(fleet: Fleet) -> AsyncIterator[None]:
+async def kubelets(fleet: Fleet, nodes: int = COUNT) -> AsyncIterator[None]:
     """Run the nodes within the block."""
-    task = asyncio.create_task(Kubelets(fleet).run())
+    task = asyncio.create_task(Kubelets(fleet, nodes).run())
     try:
         yield
     finally:

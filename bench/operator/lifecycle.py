@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -114,20 +113,25 @@ class Replacements:
     """Of the processor time that was wanted meanwhile, what the host of this machine gave to others."""
 
 
-async def replacements(fleet: Fleet, jobs: int, samples: int) -> list[Replacements]:
-    """Measure one failure at a time, alternating between the operator's pods and the bench's own, in equal groups.
+async def replacements(fleet: Fleet, names: list[str], samples: int, workers: int = load.WORKERS) -> list[Replacements]:
+    """Measure one failure at a time, of pods of these jobs, alternating with the bench's own pod, in equal groups.
 
     While the host takes the processor away, both sides take longer; so disturbed groups are measured again, up to
     three times as many in all (see `least_disturbed`). The container was killed (137): such a restart is free and
     has no backoff.
     """
-    baseline = await _BaselineJob.made(fleet)
+    baseline = await _BaselineJob.made(fleet, workers)
     wanted = _groups(samples)
-    names = _spread(load.names(jobs), MOST_TIMES * wanted * GROUP)
-    victims = (f"{name}-worker-{load.WORKERS - 1}" for name in names)
+    # Of a job that fails again the pod before that of the last time, so that none fails again and again.
+    turns = Counter[str]()
+    victims = []
+    for name in _spread(names, MOST_TIMES * wanted * GROUP):
+        victims.append(f"{name}-worker-{workers - 1 - turns[name] % workers}")
+        turns[name] += 1
     found: list[Replacements] = []
     while len(found) < MOST_TIMES * wanted and sum(one.stolen_percent < QUIET_PERCENT for one in found) < wanted:
-        found.append(await _replaced(fleet, baseline, list(islice(victims, GROUP))))
+        begin = GROUP * len(found)
+        found.append(await _replaced(fleet, baseline, victims[begin : begin + GROUP]))
     return found
 
 
@@ -169,10 +173,10 @@ class _BaselineJob:
         self._uid = ""
 
     @classmethod
-    async def made(cls, fleet: Fleet) -> _BaselineJob:
-        """Create the job and its pod in a namespace of their own."""
+    async def made(cls, fleet: Fleet, workers: int) -> _BaselineJob:
+        """Create the job, as large as the others, and one pod of it, in a namespace of their own."""
         fleet.control_plane.namespace(BASELINE)
-        body = load.job("baseline")
+        body = load.job("baseline", workers)
         body["spec"]["managedBy"] = "dtj.dev/bench"
         self = cls(fleet, Job.parse(await fleet.client.create(JOBS, BASELINE, body)))
         async for job in fleet.jobs(STANDING):

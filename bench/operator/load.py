@@ -1,4 +1,4 @@
-"""The jobs that the measurements use: many equal ones, each of five workers. Pure."""
+"""The jobs that the measurements use: many equal ones of five workers, or a large one. Pure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 from dtj_operator.api.constants import API_VERSION, KIND
 
 WORKERS = 5
-"""Pods of each job."""
+"""Pods of each of many jobs."""
 
 
-def job(name: str) -> dict[str, Any]:
+def job(name: str, workers: int = WORKERS) -> dict[str, Any]:
     """Return a MultiWorkerMirrored job as a user would write it; failed pods are replaced without backoff."""
     container = {
         "name": "tensorflow",
@@ -29,7 +29,7 @@ def job(name: str) -> dict[str, Any]:
         "kind": KIND,
         "metadata": {"name": name},
         "spec": {
-            "replicaSpecs": {"worker": {"replicas": WORKERS, "restartPolicy": "OnFailure", "template": template}},
+            "replicaSpecs": {"worker": {"replicas": workers, "restartPolicy": "OnFailure", "template": template}},
             "successPolicy": {"type": "AllWorkers"},
             "failurePolicy": {"maxRestarts": 1000, "backoff": {"initialSeconds": 0}},
             "checkpoint": {"directory": "/checkpoints"},

@@ -86,6 +86,17 @@ async def test_a_label_that_was_changed_while_no_operator_looked_restarts_nothin
     assert uids(api_server)["train-worker-0"] == before["train-worker-0"]
 
 
+async def test_a_job_that_is_suspended_while_no_operator_looks_stops_its_pod_without_a_label_too(api_server, kubelet):
+    async with running_operator(api_server):
+        api_server.create(JOBS, job())
+        await running(api_server)
+    relabel(api_server, NO_LABEL)
+    api_server.patch(JOBS, "default", "train", {"spec": {"suspend": True}})
+    async with running_operator(api_server):
+        await until(lambda: condition(api_server, "Suspended")[0] == "True" and not uids(api_server))
+    assert status(api_server)["restarts"]["total"] == 0
+
+
 async def test_a_pod_without_its_label_that_is_deleted_was_deleted_and_is_replaced(api_server, kubelet):
     async with running_operator(api_server):
         api_server.create(JOBS, job())

@@ -72,15 +72,12 @@ class Jobs:
         """Create a job of so many workers. With a scheduler that does not exist its pods are left to the test."""
         pod: dict[str, Any] = {"containers": [{"name": "tensorflow", "image": "example.org/train:1"}]}
         template = {"spec": pod | ({"schedulerName": scheduler} if scheduler else {})}
-        self.api.create(
-            self._jobs,
-            {
-                "apiVersion": "dtj.dev/v1alpha1",
-                "kind": "DistributedTrainingJob",
-                "metadata": {"name": name},
-                "spec": {"replicaSpecs": {"worker": {"replicas": worker, "template": template}}, **spec},
-            },
-        )
+        self.create_spec(name, {"replicaSpecs": {"worker": {"replicas": worker, "template": template}}, **spec})
+
+    def create_spec(self, name: str, spec: dict[str, Any]) -> None:
+        """Create a job with that spec."""
+        job = {"apiVersion": "dtj.dev/v1alpha1", "kind": "DistributedTrainingJob", "metadata": {"name": name}}
+        self.api.create(self._jobs, {**job, "spec": spec})
 
     def create_in_core(self, plural: str, body: dict[str, Any]) -> None:
         """Create an object of the core group."""

@@ -34,6 +34,7 @@ def main() -> int:
     parser.add_argument(
         "--workers", nargs="*", type=int, default=(1, 2), metavar="N", help="numbers of workers (1 2); none: plain only"
     )
+    parser.add_argument("--strategies", nargs="+", default=(), choices=jobs.STRATEGIES, help="also these")
     parser.add_argument("--kill", action="store_true", help="also kill each job once in its middle")
     parser.add_argument("--seconds", type=float, default=240, help="after which a job hangs (240)")
     options = parser.parse_args()
@@ -41,11 +42,12 @@ def main() -> int:
         chosen = programs(options.only)
     except ValueError as problem:
         parser.error(str(problem))
-    kinds = [(workers, kill) for workers in options.workers for kill in ((False, True) if options.kill else (False,))]
+    kinds = [*map(jobs.workers, options.workers), *map(jobs.STRATEGIES.__getitem__, options.strategies)]
+    runs = [(kind, kill) for kind in kinds for kill in ((False, True) if options.kill else (False,))]
     results = _kept(programs())
     console = Console(stderr=True)
     with _progress(console) as progress:
-        bar = progress.add_task("corpus", total=len(chosen) * len(kinds), doing="")
+        bar = progress.add_task("corpus", total=len(chosen) * len(runs), doing="")
         for program in chosen:
             progress.update(bar, doing=f"{program.name}, plain")
             try:
@@ -53,19 +55,13 @@ def main() -> int:
             except jobs.PlainFailedError as problem:
                 console.print(f"[red]{problem}")
                 results[program.name]["runs"] = {}
-                progress.advance(bar, len(kinds))
+                progress.advance(bar, len(runs))
                 continue
-            for workers, kill in kinds:
-                name = f"{workers}{' killed' if kill else ''}"
+            for kind, kill in runs:
+                name = f"{kind.name}{' killed' if kill else ''}"
                 progress.update(bar, doing=f"{program.name}, {name}")
-                run = jobs.run_job(
-                    program,
-                    wanted,
-                    WORK / "jobs" / f"{program.name}-{name.replace(' ', '-')}",
-                    workers=workers,
-                    kill=kill,
-                    limit=options.seconds,
-                )
+                folder = WORK / "jobs" / f"{program.name}-{name.replace(' ', '-')}"
+                run = jobs.run_job(program, wanted, folder, kind, kill=kill, limit=options.seconds)
                 console.print(f"{program.name}, {name}: {_in_colour(run.outcome)} {run.said}", highlight=False)
                 results[program.name]["runs"][name] = asdict(run)
                 progress.advance(bar)

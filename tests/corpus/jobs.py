@@ -49,6 +49,36 @@ class Run:
         return self.outcome in {"equal", "in its band"}
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of job: its processes as (role, index), and how many replicas share a batch.
+
+    The first `programs` of the processes run the program; the others serve.
+    """
+
+    name: str
+    tasks: tuple[tuple[str, int], ...] = (("worker", 0),)
+    replicas: int = 1
+    programs: int = 1
+    strategy: str = "Auto"
+    devices: int = 1
+
+
+def workers(count: int) -> Kind:
+    """Return the kind of job with so many workers: OneDevice or MultiWorkerMirrored."""
+    return Kind(str(count), tuple(("worker", index) for index in range(count)), replicas=count, programs=count)
+
+
+STRATEGIES = {
+    kind.name: kind
+    for kind in (
+        Kind("Mirrored", replicas=2, devices=2),
+        Kind("CentralStorage", replicas=2, devices=2, strategy="CentralStorage"),
+        Kind("ParameterServer", (("chief", 0), ("worker", 0), ("ps", 0)), strategy="ParameterServer"),
+    )
+}
+
+
 def plain(program: Program, folder: Path) -> Observed:
     """Return what Keras' own fit trains; kept in `folder` while neither the program nor Keras changes."""
     parts = [program.path.read_bytes(), OBSERVE.read_bytes(), version("keras").encode()]
@@ -72,19 +102,22 @@ def plain(program: Program, folder: Path) -> Observed:
     return comparison.load(kept)
 
 
-def run_job(program: Program, wanted: Observed, folder: Path, *, workers: int, kill: bool, limit: float) -> Run:
-    """Run the program's other form; `kill`: the last worker's training process is killed once in the middle."""
+def run_job(program: Program, wanted: Observed, folder: Path, kind: Kind, *, kill: bool, limit: float) -> Run:
+    """Run the program's other form for at most `limit` seconds.
+
+    `kill`: the training process of the last task that runs the program is killed once in the middle.
+    """
     began = time.monotonic()
     folder = _emptied(folder)
     code = folder / "program" / program.path.name
     code.parent.mkdir()
     code.write_text(program.own_form.read_text() if program.own_form else one_line(program.path.read_text()))
     middle = Middle.of(wanted)
-    processes = _start(program, code, folder, workers, middle.every_steps if kill else None)
+    processes = _start(program, code, folder, kind, middle.every_steps if kill else None)
     killed, late = False, began + limit
     while any(process.poll() is None for process in processes) and time.monotonic() < late:
         if kill and not killed and middle.reached(folder / "checkpoints"):
-            killed = _kill_training_process(processes[-1].pid)
+            killed = _kill_training_process(processes[kind.programs - 1].pid)
         time.sleep(0.002 if kill and not killed else 0.05)
     hangs = [process for process in processes if process.poll() is None]
     for process in hangs:
@@ -93,7 +126,7 @@ def run_job(program: Program, wanted: Observed, folder: Path, *, workers: int, k
     codes = [process.poll() for process in processes]
     failed = next((process for process in processes if process.poll() not in (0, None)), (hangs or processes)[0])
     said = f"exit codes {codes}: {last_line(failed.said)}"
-    results = [folder / f"result-{index}.npz" for index in range(workers)]
+    results = [folder / f"result-{index}.npz" for index in range(kind.programs)]
     if hangs:
         return Run("hangs", seconds, said=said)
     if any(codes) or not all(result.exists() for result in results):
@@ -101,7 +134,7 @@ def run_job(program: Program, wanted: Observed, folder: Path, *, workers: int, k
     if kill and not killed:
         return Run("failed", seconds, said="it had ended before it could be killed")
     found = comparison.worst([comparison.deviation(comparison.load(result), wanted) for result in results])
-    return Run(judge(program, found, workers), seconds, found, said=found.described)
+    return Run(judge(program, found, kind.replicas), seconds, found, said=found.described)
 
 
 def packages(program: Program) -> list[str]:
@@ -140,46 +173,49 @@ class Middle:
         return max(steps, default=0) >= self.step
 
 
-def _start(
-    program: Program, code: Path, folder: Path, workers: int, every_steps: int | None
-) -> Sequence[ForkedProgram]:
-    ports = free_ports(2 * workers)
-    addresses = [f"127.0.0.1:{port}" for port in ports[:workers]]
-    http = dict(zip(addresses, ports[workers:], strict=True))
+def _start(program: Program, code: Path, folder: Path, kind: Kind, every_steps: int | None) -> Sequence[ForkedProgram]:
+    ports = free_ports(2 * len(kind.tasks))
+    addresses = {task: f"127.0.0.1:{port}" for task, port in zip(kind.tasks, ports, strict=False)}
+    http = dict(zip(addresses.values(), ports[len(kind.tasks) :], strict=True))
     checkpoint = {"directory": str(folder / "checkpoints")}
     every = {"everySteps": every_steps, "everySeconds": 0} if every_steps else {}
     started = []
-    for index, address in enumerate(addresses):
-        work = folder / ("work" if program.shared else f"work-{index}")
+    for number, ((role, index), address) in enumerate(addresses.items()):
+        work = folder / ("work" if program.shared else f"work-{number}")
         work.mkdir(exist_ok=True)
         environment = {
             "CUDA_VISIBLE_DEVICES": "-1",
             "DTJ_UID": "uid-1",
-            "DTJ_ROLE": "worker",
+            "DTJ_ROLE": role,
             "DTJ_INDEX": str(index),
+            "DTJ_STRATEGY": json.dumps({"type": kind.strategy}),
+            "DTJ_LOGICAL_DEVICES": str(kind.devices),
             "DTJ_THREADS": "1",
             "DTJ_HEARTBEAT_SECONDS": "30",  # a busy machine is no lost peer
             "DTJ_CHECKPOINT": json.dumps(checkpoint | every),
-            "DTJ_TERMINATION_LOG": str(folder / f"termination-{index}"),
-            **_cluster(addresses, index, http),
+            "DTJ_TERMINATION_LOG": str(folder / f"termination-{number}"),
+            **_cluster(addresses, (role, index), http),
         }
-        arguments = [str(code), str(folder / f"result-{index}.npz"), *packages(program)]
+        arguments = [str(code), str(folder / f"result-{number}.npz"), *packages(program)]
         started.append(
             fork_server().spawn(
                 DTJ_RUN,
                 ["--port", str(http[address]), str(OBSERVE), *arguments],
                 environment,
                 directory=work,
-                output=folder / f"log-{index}",
+                output=folder / f"log-{number}",
             )
         )
     return started
 
 
-def _cluster(addresses: list[str], index: int, http: Mapping[str, int]) -> dict[str, str]:
+def _cluster(addresses: Mapping[tuple[str, int], str], own: tuple[str, int], http: Mapping[str, int]) -> dict[str, str]:
     if len(addresses) == 1:
         return {}
-    task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+    cluster: dict[str, list[str]] = {}
+    for (role, _), address in addresses.items():
+        cluster.setdefault(role, []).append(address)
+    task = {"cluster": cluster, "task": {"type": own[0], "index": own[1]}}
     return {"TF_CONFIG": json.dumps(task), "DTJ_PEER_PORTS": json.dumps(dict(http))}
 
 

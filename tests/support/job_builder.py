@@ -196,6 +196,7 @@ class JobBuilder:
     service: dict[str, Any] | None = None
     blocked_writes: list[BlockedWrite] = field(default_factory=list)
     lost_nodes: set[str] = field(default_factory=set)
+    node_count: int | None = None
     events: list[Event] = field(default_factory=list)
     writes: int = 0
     job_deleted: bool = False
@@ -221,6 +222,7 @@ class JobBuilder:
             service=service_from_json(self.service) if self.service else None,
             blocked_writes=tuple(self.blocked_writes),
             nodes={name: Node(name, lost=True) for name in self.lost_nodes},
+            node_count=self.node_count,
         )
 
     # What happens

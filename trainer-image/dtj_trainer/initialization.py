@@ -14,7 +14,7 @@ import time
 from typing import NoReturn
 
 from dtj_trainer.cluster.environment import Environment, read
-from dtj_trainer.cluster.probes import await_leader, await_peers
+from dtj_trainer.cluster.probes import await_peers, await_prepared_leader
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.context import TrainContext
@@ -135,7 +135,7 @@ def _count_devices(environment: Environment) -> int:
 
 def _wait_for_cluster(environment: Environment) -> None:
     await_peers(environment.tf_config, environment.start_seconds)
-    if not await_leader(environment.tf_config, environment.start_seconds):
+    if not await_prepared_leader(environment.tf_config, environment.start_seconds):
         address = environment.tf_config.address(environment.tf_config.leader)
         raise PeersNotReady(
             f"{environment.tf_config.leader} ({address}) does not answer after {environment.start_seconds:g} s; "

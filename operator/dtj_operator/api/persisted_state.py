@@ -61,6 +61,14 @@ class RepeatedEnds(WireModel):
     indexes: str = Field(description="Indexes of the replicas, for instance 0-3,7.")
 
 
+class NodeRejections(WireModel):
+    """The replicas of one role whose pods the kubelet of one node has rejected equally often."""
+
+    node: str = Field(description="Name of the node.")
+    count: int = Field(description="Rejections in a row; no more than 3 are counted.")
+    indexes: str = Field(description="Indexes of the replicas, for instance 0-3,7.")
+
+
 class EvaluatorRestart(WireModel):
     """The last failure of one evaluator. Evaluators restart apart from the job."""
 
@@ -98,6 +106,9 @@ class PersistedState(WireModel):
     )
     repeated_ends: dict[Role, tuple[RepeatedEnds, ...]] | None = Field(
         None, description="Pods that failed since the job was Running, by role."
+    )
+    rejections: dict[Role, tuple[NodeRejections, ...]] | None = Field(
+        None, description="Nodes that have rejected pods since the job was Running, by role."
     )
     counted_recoveries: CountedRecoveries | None = Field(
         None, alias="recoveries", description="Recoveries in place that are counted in restarts.inPlace."

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from dtj_operator.api.persisted_state import (
     CountedRecoveries,
     EvaluatorRestart,
+    NodeRejections,
     OpenIncident,
     RepeatedEnds,
     ReplicaGroup,
@@ -28,6 +29,7 @@ IDENTITY: dict[type[BaseModel], tuple[str, ...]] = {
     EvaluatorRestart: ("index", "uid"),
     LastIncident: ("time",),
     LastRecovery: ("time",),
+    NodeRejections: ("node", "count"),
     OpenIncident: ("openedAt",),
     RepeatedEnds: ("ends",),
     ReplicaGroup: ("attempt",),

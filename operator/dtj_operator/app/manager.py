@@ -26,7 +26,7 @@ from dtj_operator.app.runnables import LeadershipLost, RestartNeeded, Runnables
 from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.cache.job_cache import JobCache
 from dtj_operator.cache.namespaced_name import NamespacedName
-from dtj_operator.cache.node_monitor import NodeMonitor, no_node_health
+from dtj_operator.cache.node_monitor import NodeMonitor, NoNodes
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.cache.relist import Relister
 from dtj_operator.cache.unwatched_objects import read_unwatched
@@ -196,7 +196,7 @@ class Manager:
             vanished=VanishedPods(client, self.cache),
             queue=self.queue,
             now=self._now,
-            nodes=nodes.health if nodes else no_node_health,
+            nodes=nodes or NoNodes(),
             report=self._poller.latest if self._poller else no_report,
         )
         return Controller(self.queue, reconciler, self.metrics)

@@ -1,4 +1,4 @@
-"""Node affinity that keeps a new pod away from lost nodes.
+"""Node affinity that keeps a new pod away from lost nodes, and from nodes that reject such pods.
 
 The operator declares a node lost sooner than the node controller does. Until that one taints the node, the scheduler
 often prefers it, because it has just lost a pod. A preference is enough. A requirement would also keep the pod from

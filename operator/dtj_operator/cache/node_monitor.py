@@ -48,9 +48,16 @@ NodeHealth = tuple["Mapping[str, Node]", "datetime | None"]
 """Nodes by name, and when one of them may become lost by the passing of time alone."""
 
 
-def no_node_health(_names: frozenset[str], _loss_seconds: float) -> NodeHealth:
-    """Return no node health; for an operator that may not read nodes."""
-    return NO_NODES, None
+class NoNodes:
+    """In place of a NodeMonitor, for an operator that may not read nodes."""
+
+    def health(self, _names: frozenset[str], _loss_seconds: float) -> NodeHealth:
+        """Return no node."""
+        return NO_NODES, None
+
+    def count(self) -> int | None:
+        """Return that nobody knows how many there are."""
+        return None
 
 
 class NodeMonitor:
@@ -148,6 +155,10 @@ class NodeMonitor:
         nodes = {name: Node(name=name, lost=name in lost) for name in names}
         later = [at for name, at in times.items() if at is not None and at > now and self._may_be_lost(name)]
         return nodes, min(later, default=None)
+
+    def count(self) -> int | None:
+        """Return how many nodes there are; None before that is known."""
+        return len(self._nodes) if self.reflectors[0].synced.is_set() else None
 
     def _read_within(self, name: str, past: timedelta) -> bool:
         read_at = self._read_at.get(name)

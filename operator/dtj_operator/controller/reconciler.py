@@ -15,19 +15,19 @@ from dtj_operator.reconcile.state.plan import CreatePod, CreateService, StatusWr
 from dtj_operator.reconcile.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from datetime import datetime
 
     from dtj_operator.api.job import Job
     from dtj_operator.cache.job_cache import JobCache
     from dtj_operator.cache.namespaced_name import NamespacedName
+    from dtj_operator.cache.node_monitor import NodeMonitor, NoNodes
     from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
     from dtj_operator.controller.plan_executor import PlanExecutor
     from dtj_operator.controller.trainer_poller import TrainerReport
     from dtj_operator.controller.vanished_pods import VanishedPods
     from dtj_operator.controller.workqueue import WorkQueue
     from dtj_operator.reconcile.state.plan import Plan
-    from dtj_operator.reconcile.state.snapshot import Node
 
 STATUS_DELAY_SECONDS = 1.0
 """How long a status that differs in counts alone waits, so that several changes become one write."""
@@ -47,13 +47,10 @@ class Reconciler:
         vanished: VanishedPods,
         queue: WorkQueue,
         now: Callable[[], datetime],
-        nodes: Callable[[frozenset[str], float], tuple[Mapping[str, Node], datetime | None]],
+        nodes: NodeMonitor | NoNodes,
         report: Callable[[NamespacedName, str], TrainerReport],
     ) -> None:
-        """`nodes(names, loss_seconds)` returns these nodes, and when one of them may become lost by time alone.
-
-        `report(key, uid)` returns the latest response of that job's success pod.
-        """
+        """`report(key, uid)` returns the latest response of that job's success pod."""
         self._report = report
         self._cache = cache
         self._blocked_writes = blocked_writes
@@ -113,7 +110,7 @@ class Reconciler:
         now = self._now()
         pods = tuple(self._cache.pods.values(key))
         names = frozenset(pod.node for pod in pods if pod.node)
-        nodes, nodes_requeue_at = self._nodes(names, job.spec.failure_policy.node_loss_seconds)
+        nodes, nodes_requeue_at = self._nodes.health(names, job.spec.failure_policy.node_loss_seconds)
         report = self._report(key, job.uid)
         snapshot = Snapshot(
             job=job,
@@ -121,6 +118,7 @@ class Reconciler:
             service=self._cache.service(key),
             blocked_writes=self._blocked_writes.of(key, job.uid),
             nodes=nodes,
+            node_count=self._nodes.count(),
             progress=report.progress,
             recoveries=report.recoveries,
             created_attempts=self._executor.created_attempts(key, job.uid),

@@ -44,7 +44,7 @@ class VanishedPods:
 
         `created`: names of pods that this process has created and status has not observed yet.
         """
-        if job.status.finished or job.spec.suspend:
+        if job.status.finished:
             self.forget(key)
             return
         missing = {name for name in (*observed_pods(job), *created) if self._cache.pods.get(key, name) is None}

@@ -26,6 +26,8 @@ PHASES = (
 """The phase of a job is that of the first condition which is True."""
 TOLD_FIRST = (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.SUSPENDED, ConditionType.INVALID)
 """The message of the first of these which is True is the job's."""
+NAMED = 3
+"""So many nodes are named; the rest is counted."""
 
 
 class StatusSummary(NamedTuple):
@@ -100,9 +102,18 @@ def _phase(scope: ReconcileScope) -> Phase:
 
 def _message(scope: ReconcileScope) -> str:
     sentence = _sentence(scope)
+    avoided = [] if scope.conditions.finished else scope.rejections.all_avoided()
+    if avoided:
+        sentence = f"{sentence} {_avoided(avoided)}"
     if not scope.conditions.finished and scope.job.without_checkpoints:
         return f"{sentence} Without spec.checkpoint.directory a restart begins at step 0."
     return sentence
+
+
+def _avoided(nodes: list[str]) -> str:
+    names = ", ".join(nodes[:NAMED]) + (f" and {len(nodes) - NAMED} more" if len(nodes) > NAMED else "")
+    which, reject = ("Node", "rejects") if len(nodes) == 1 else ("Nodes", "reject")
+    return f"{which} {names} {reject} its pods again and again; the next ones prefer other nodes."
 
 
 def _sentence(scope: ReconcileScope) -> str:

@@ -132,6 +132,7 @@ def test_a_step_of_ones_own_a_dataset_a_function_and_a_file_train_on_two_workers
     assert said["metrics"]["val_error"] == pytest.approx(said["error"], rel=1e-4)
     assert said["metrics"]["double"] == pytest.approx(2 * said["metrics"]["loss"])
     assert said["fit"]["dataset"]["step"] == said["fit"]["function"]["step"] == 6
+    assert (said["fit"]["dataset"]["updates"], said["fit"]["function"]["updates"]) == (6, 12)
     assert said["fit"]["function"]["loss"] < said["fit"]["dataset"]["loss"] < 0.1
 
 

@@ -3,11 +3,13 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.trainer.supervisor.conftest import Launcher, Pod, until
+from tests.trainer.training.launch import PROGRAMS as TRAINING_PROGRAMS
 
 pytestmark = pytest.mark.trainer
 
@@ -76,6 +78,17 @@ def test_a_worker_whose_process_is_killed_while_it_waits_waits_on_without_it(
     assert [pod.termination()["restarts"] for pod in pods] == [0, 0]
 
 
+def test_an_error_of_another_worker_after_its_training_is_its_own_and_the_job_ends_well(
+    launch: Launcher, folder: Path, tmp_path: Path
+):
+    environment = saving(tmp_path / "state")
+    arguments = ("afterwards.py", str(folder), "misses", "12")  # longer than TensorFlow takes to miss a worker
+    pods = launch.cluster(*arguments, environments=dict.fromkeys(range(2), environment))
+    assert [pod.wait() for pod in pods] == [0, 1], pods[0].log + pods[1].log
+    assert pods[1].termination()["class"] == "user-error"
+    assert (folder / "uploaded").exists()
+
+
 def test_a_worker_that_is_told_to_stop_while_it_waits_says_that_the_state_is_saved(
     launch: Launcher, folder: Path, tmp_path: Path
 ):
@@ -103,3 +116,18 @@ def test_sigterm_after_the_training_leaves_the_program_its_grace(
     pod.process.terminate()
     assert pod.wait() == code, pod.log
     assert (tmp_path / "state" / "done.json").exists() == (code == 0)
+
+
+def test_an_evaluator_ends_when_the_chiefs_program_has(launch: Launcher, tmp_path: Path):
+    program, state = str(TRAINING_PROGRAMS / "again.py"), tmp_path / "state"
+    alone = {"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}', **saving(state)}
+    chief = launch.start(program, environment=saving(state))
+    assert chief.wait() == 0, chief.log
+    done = (state / "done.json").read_text()
+    (state / "done.json").unlink()  # as if the program were not over
+    evaluator = launch.start(program, environment=alone)
+    until(lambda: "TEST " in evaluator.log, "the evaluator does not evaluate both trainings")
+    time.sleep(2)
+    assert evaluator.process.poll() is None
+    (state / "done.json").write_text(done)
+    assert evaluator.wait() == 0, evaluator.log

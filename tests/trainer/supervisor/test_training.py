@@ -204,6 +204,84 @@ def test_a_callback_that_writes_for_long_between_epochs_is_no_stall(launch: Laun
     assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[0].log + pods[1].log
 
 
+PREPARES = """
+import os, sys, time
+import keras, numpy as np
+import dtj
+slow, where, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+def prepare(here):
+    if os.environ["DTJ_INDEX"] == slow and where == here:
+        time.sleep(seconds)
+prepare("before init")
+dtj.init()
+prepare("before fit")
+x = np.ones((48, 8), "float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+dtj.fit(model, x, x[:, :1], epochs=1, batch_size=8)
+prepare("between trainings")
+dtj.fit(model, x, x[:, :1], epochs=1, batch_size=8)
+"""
+
+
+@pytest.mark.parametrize(("slow", "where"), [(0, "before init"), (1, "before fit"), (0, "between trainings")])
+def test_a_preparation_that_takes_longer_on_one_worker_is_no_lost_peer_and_no_stall(
+    launch: Launcher, tmp_path: Path, slow: int, where: str
+):
+    program = tmp_path / "prepares.py"
+    program.write_text(PREPARES)
+    pods = launch.cluster("--start-seconds", "3", "--stall-seconds", "2", str(program), f"{slow}", where, "9")
+    assert [pod.wait() for pod in pods] == [0, 0], pods[0].log + pods[1].log
+    assert [pod.termination()["restarts"] for pod in pods] == [0, 0], pods[0].log + pods[1].log
+
+
+HANGS = """
+import sys, time
+import keras, numpy as np
+import tensorflow as tf
+import dtj
+dtj.init()
+x = np.ones((64, 8), "float32")
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+where, found = sys.argv[1], []
+class Waits(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(600 if where == "batch" and batch == 3 else 0)
+    def on_epoch_end(self, epoch, logs=None):
+        time.sleep(600 if where == "epoch" else 0)
+def held():
+    for number in range(8):
+        found.append(number)
+        time.sleep(600 if where == "validation" and len(found) > 12 else 0)
+        yield x[:8], x[:8, :1]
+signature = (tf.TensorSpec([8, 8]), tf.TensorSpec([8, 1]))
+validation = lambda _: tf.data.Dataset.from_generator(held, output_signature=signature)
+data = dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1]))
+dtj.fit(model, data, validation_data=validation, epochs=3, batch_size=8, callbacks=[Waits()])
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [
+        ("batch", "a callback did not return in the time for it (--save-seconds)"),
+        ("epoch", "a callback did not return in the time for it (--save-seconds)"),
+        ("validation", "no batch of the validation data was evaluated for too long"),
+    ],
+)
+def test_a_hung_callback_and_a_hung_validation_are_found_as_a_hung_step_is(
+    launch: Launcher, tmp_path: Path, where: str, says: str
+):
+    program = tmp_path / "hangs.py"
+    program.write_text(HANGS)
+    flags = ("--save-seconds", "2", "--stall-seconds", "2", "--restarts", "0")
+    pod = launch.start(*flags, str(program), where)
+    assert pod.wait() == 75, pod.log
+    assert pod.termination()["class"] == "stalled"
+    assert pod.last_line.startswith(says)
+
+
 def test_a_first_step_that_never_comes_is_a_stall(launch: Launcher):
     pod = launch.start("--start-seconds", "2", "--restarts", "0", "training.py", "1", "wait")
     assert pod.wait() == 75, pod.log

@@ -125,7 +125,7 @@ def test_a_metric_of_several_results_is_named_by_them_as_in_keras(habits):
 def test_what_keras_takes_and_dtj_fit_does_not_is_refused_before_the_first_step(habits):
     beginnings = {
         "nothing": "x is missing; give arrays, ",
-        "generator": "x is a generator, which dtj.fit does not take; ",
+        "iterator": "x is a list_iterator, which dtj.fit does not take; ",
         "target_twice": "y cannot be given beside x, a _BatchDataset, which holds it itself",
         "weights_twice": "sample_weight cannot be given beside x, a _BatchDataset, which holds it itself",
         "lengths": "x, y and sample_weight have to be of the same examples, and x has 96, y has 5",

@@ -116,3 +116,16 @@ def test_another_job_on_the_same_directory_trains_on_from_the_last_checkpoints(t
     assert other.said["calls"] == ["begin 1", "end 1"]
     assert json.loads((tmp_path / "trainings.json").read_text())["trainings"][0]["name"] == "head"
     assert Path(tmp_path / "trainings" / "head").is_dir()
+
+
+def test_the_evaluator_evaluates_the_checkpoints_of_one_training_after_the_other(tmp_path):
+    environment = launch.checkpoint(tmp_path)
+    alone = {**environment, "TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}'}
+    beside = launch.start("again.py", environment=alone)
+    assert launch.run("again.py", environment=environment).code == 0
+    for evaluated in (launch.finish(beside), launch.run("again.py", environment=alone)):
+        assert evaluated.code == 0, evaluated.output
+        assert evaluated.said == {"steps": [2, 3]}
+    assert "dtj: evaluated step 2  " not in evaluated.output
+    for logs in (tmp_path / "logs", tmp_path / "logs" / "trainings" / "2"):
+        assert list((logs / "eval").glob("events.out.*"))

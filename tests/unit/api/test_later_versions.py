@@ -20,7 +20,7 @@ from dtj_operator.reconcile.later_status import report_later_status
 from tests.support.job_builder import NOW, JobBuilder, failed, job, ready
 
 FULL = json.loads((Path(__file__).parent / "persisted" / "full.json").read_text())
-MAPS = {"byCause", "metrics", "replicaStatuses", "completed", "slots", "failed", "repeatedEnds"}
+MAPS = {"byCause", "metrics", "replicaStatuses", "completed", "slots", "failed", "repeatedEnds", "rejections"}
 """Fields whose keys are no field names."""
 
 

@@ -67,6 +67,13 @@ def test_a_checkpoint_holds_the_history_of_its_epochs():
     assert content.restore(content.serialize(held)) == held
 
 
+def test_a_checkpoint_holds_the_state_of_an_iterator_where_there_is_one():
+    position = replace(CONTENT.position, iterator_state=b"\0\xff")
+    held = replace(CONTENT, position=position)
+    assert content.restore(content.serialize(held)) == held
+    assert "iterator" not in json.loads(content.serialize(CONTENT))["position"]
+
+
 def test_a_finished_training_says_so():
     finished = replace(CONTENT, finished=True)
     assert content.restore(content.serialize(finished)) == finished

@@ -17,7 +17,7 @@ from dtj_operator.kube.errors import error_from_response
 from dtj_operator.reconcile.failures import failure_rules
 from dtj_operator.reconcile.state.index_ranges import parse_ranges
 from dtj_operator.reconcile.state.replicas import read_records
-from tests.support.job_builder import JobBuilder, attempts, failed, job, pending, ready, unschedulable
+from tests.support.job_builder import JobBuilder, attempts, failed, job, pending, ready, restarted, unschedulable
 
 LONGEST_NAME = "a" * 40
 LONGEST_DOMAIN = "d" * 60 + ".cluster.local"
@@ -92,15 +92,72 @@ def test_a_pattern_that_takes_too_much_memory_is_invalid_and_costs_little():
     assert "64 KiB" in outcome.status.message
 
 
+WORST = r"(a|b|ab){43}c"
+"""Twelve times allowed, and among the patterns that RE2 takes longest to match."""
+
+
+def worst_rules(count: int) -> list[dict[str, Any]]:
+    return [{"name": str(n), "messagePattern": f"{WORST}{n:02}", "action": "Ignore"} for n in range(count)]
+
+
+def test_the_patterns_of_a_job_are_bounded_together():
+    outcome = job(worker=1).spec(failurePolicy={"rules": worst_rules(32)}).act()
+    assert outcome.creates == []
+    assert outcome.reason("Invalid") == "BadPattern"
+    assert "2,500 together that are allowed: shorten them" in outcome.status.message
+    assert job(worker=1).spec(failurePolicy={"rules": worst_rules(10)}).act().creates
+
+
+def test_patterns_cost_little_however_many_pods_fail_at_once_with_the_worst_of_messages():
+    rules = worst_rules(10)
+    world = job(worker=300).spec(failurePolicy={"rules": rules, "maxRestarts": 9}).running()
+    plain = job(worker=300).spec(failurePolicy={"maxRestarts": 9}).running()
+    for index in range(300):
+        for one in (world, plain):
+            one.pod("worker", index, failed(1, message="ab" * 2000 + str(index)))
+    seconds = []
+    for one in (world, plain):
+        began = time.thread_time()
+        one.decide()
+        seconds.append(time.thread_time() - began)
+    assert seconds[0] - seconds[1] < 0.5
+
+
+@pytest.mark.parametrize("suspend", [False, True], ids=["running", "suspended"])
+def test_restarts_by_the_kubelet_that_are_compared_with_patterns_are_counted_a_few_in_a_pass_and_all_in_the_end(
+    suspend: bool,  # noqa: FBT001
+):
+    always = {"replicas": 30, "restartPolicy": "Always"}
+    world = (
+        job(chief=1, worker=1, ps=always).spec(failurePolicy={"rules": worst_rules(10), "maxRestarts": 99}).running()
+    )
+    for index in range(30):
+        world.pod("ps", index, restarted(1, 1, message="ab" * 2000))
+    if suspend:
+        world.spec(suspend=True)
+    began = time.thread_time()
+    assert world.act().plan.requeue_at == world.now
+    assert time.thread_time() - began < 1.0
+    world.reconcile(20)
+    assert world.status.restarts.total == 30
+
+
 def test_a_pattern_is_compiled_once_however_many_passes_there_are(monkeypatch):
     compiled = []
-    monkeypatch.setattr(re2, "compile", lambda pattern, options: compiled.append((pattern, options.max_mem)))
+    compile_pattern = re2.compile
+
+    def count(pattern: str, options: Any) -> Any:
+        compiled.append((pattern, options.max_mem))
+        return compile_pattern(pattern, options)
+
+    monkeypatch.setattr(re2, "compile", count)
     failure_rules._refusal.cache_clear()
+    failure_rules._size.cache_clear()
     world = job(worker=1).spec(failurePolicy={"rules": [{"messagePattern": "once", "action": "Ignore"}]})
     for _ in range(5):
         world.act()
     failure_rules._refusal.cache_clear()
-    assert compiled == [("once", failure_rules.PATTERN_BYTES)]
+    assert compiled == [("once", failure_rules.PATTERN_BYTES)] * 2
 
 
 @pytest.mark.parametrize("pattern", [r"\pL+x", r"(?i)out of memory|oom|cuda.*error", r"\w{1,200}foo", "x" * 256])

@@ -2,7 +2,16 @@
 
 import math
 
-from dtj_trainer.ipc.messages import CheckpointSaved, CheckpointStarted, PhaseChanged, StepsDone, TrainingStarted
+from dtj_trainer.ipc.messages import (
+    BatchesValidated,
+    CallbackEnded,
+    CallbackStarted,
+    CheckpointSaved,
+    CheckpointStarted,
+    PhaseChanged,
+    StepsDone,
+    TrainingStarted,
+)
 from dtj_trainer.supervisor.progress import Progress
 
 
@@ -126,3 +135,31 @@ def test_between_two_trainings_a_pod_is_ready_and_the_next_first_step_has_the_ti
     assert progress.stalled(1e6 + 901, None, 900.0)
     progress.apply(PhaseChanged("train"), 1e6 + 2, 0.0)
     assert progress.ready_until < math.inf
+
+
+def test_a_validation_stalls_as_training_does_from_its_last_batch_on():
+    progress = stepping(seconds=1.0)
+    progress.apply(PhaseChanged("validate"), 10.0, 0.0)
+    assert not progress.validation_stalled(900.0, None, 900.0)  # the first batch compiles
+    progress.apply(BatchesValidated(), 100.0, 0.0)
+    assert not progress.validation_stalled(140.0, None, 900.0)
+    assert progress.validation_stalled(140.1, None, 900.0)
+    assert progress.validation_stalled(102.1, 2.0, 900.0)
+    assert not progress.stalled(200.0, 2.0, 900.0)
+    progress.apply(PhaseChanged("wait"), 200.0, 0.0)
+    assert not progress.validation_stalled(2000.0, 2.0, 900.0)
+
+
+def test_a_call_of_callbacks_has_the_time_of_a_save_from_its_begin_and_is_no_stall_before():
+    progress = stepping(seconds=1.0)
+    for phase in ("train", "validate"):
+        progress.apply(PhaseChanged(phase), 50.0, 0.0)
+        progress.apply(BatchesValidated(), 50.0, 0.0)
+        progress.apply(CallbackStarted("on_epoch_end"), 100.0, 0.0)
+        assert not progress.stalled(1000.0, 2.0, 0.0)
+        assert not progress.validation_stalled(1000.0, 2.0, 0.0)
+        assert not progress.callback_hangs(1000.0, 900.0)
+        assert progress.callback_hangs(1000.1, 900.0)
+        progress.apply(CallbackEnded(), 1001.0, 0.0)
+        assert not progress.callback_hangs(9999.0, 900.0)
+        assert not progress.stalled(1003.0, 2.0, 0.0)

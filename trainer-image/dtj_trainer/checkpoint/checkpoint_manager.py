@@ -1,15 +1,17 @@
 """The CheckpointManager: decides when to save; saves and restores one training."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from dtj_trainer.checkpoint import job_file, trainings
 from dtj_trainer.checkpoint.broken import BrokenCheckpoint
+from dtj_trainer.checkpoint.callback_state import CallbackState
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.content import CheckpointContent, EpochLogs, TrackableContent, TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.owner_file import OwnerFile
+from dtj_trainer.checkpoint.random_state import set_random_state
 from dtj_trainer.checkpoint.restore import restore_newest
 from dtj_trainer.checkpoint.trainings import TrainingId, TrainingRecord
 from dtj_trainer.context import TrainContext
@@ -38,6 +40,8 @@ class CheckpointManager:
         self._last_save = time.monotonic()
         self._begun_step: int | None = None
         """The newest step whose save has begun, or that was restored."""
+        self.callback_states: Callable[[], Sequence[CallbackState]] = tuple
+        """Returns what the callbacks remember, for the next save."""
         self.finished = False
         """Whether the restored checkpoint is the last one of this training, by an earlier start of this job."""
         self._owner: OwnerFile | None = None
@@ -131,6 +135,16 @@ class CheckpointManager:
         """The epochs that had ended at the restored checkpoint."""
         return self._trackable.content.history if self.directory else ()
 
+    @property
+    def restored_callbacks(self) -> Sequence[CallbackState]:
+        """What the callbacks remembered at the restored checkpoint."""
+        return self._trackable.content.callbacks if self.directory else ()
+
+    def restore_random_state(self) -> None:
+        """Set the random states of the restored checkpoint again, after what the beginning of a training has drawn."""
+        if self.directory and self._trackable.content.random:
+            set_random_state(self._trackable.content.random)
+
     def save(
         self,
         position: TrainingPosition,
@@ -154,7 +168,9 @@ class CheckpointManager:
         self._last_save = time.monotonic()
         self._begun_step = position.step
         if self._owner is not None or _reading_is_collective(self._objects):
-            self._begin_save(CheckpointContent(position, metrics, tuple(history), finished=finished), epoch)
+            callbacks = () if self._owner is None else tuple(self.callback_states())
+            content = CheckpointContent(position, metrics, tuple(history), finished=finished, callbacks=callbacks)
+            self._begin_save(content, epoch)
         self._context.coordination.wait_for_chief(f"saving/{self.training.number}/{position.step}/{finished}")
 
     def wait_before_exit(self) -> None:

@@ -1,11 +1,14 @@
-"""What a checkpoint holds beside variables, as JSON: position, metrics, and Python's and NumPy's random state."""
+"""What a checkpoint holds beside variables: position, metrics, history, random states, and the state of callbacks."""
 
 import json
-import random
+from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtj_trainer.checkpoint import callback_state
+from dtj_trainer.checkpoint.callback_state import CallbackState
+from dtj_trainer.checkpoint.random_state import RANDOM_STATES, random_state, set_random_state
 from dtj_trainer.data.position import DataPosition, ReadSpan
 
 
@@ -20,6 +23,8 @@ class TrainingPosition:
     metric_sums: Mapping[str, float] = field(default_factory=dict)
     """Sums over the last `metric_examples` examples, of which no mean is reported yet."""
     metric_examples: int = 0
+    iterator_state: bytes | None = None
+    """The state of the iterator of a tf.data.Dataset, where TensorFlow can save it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +47,45 @@ class CheckpointContent:
     """The epochs that have ended."""
     finished: bool = False
     """Whether the training is over: all callbacks have been called."""
+    callbacks: Sequence[CallbackState] = ()
+    random: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """The random states of the restored checkpoint."""
 
 
-def serialize(content: CheckpointContent) -> str:
-    """Return the content and the current random states, as a checkpoint stores them."""
-    return json.dumps(
+def serialize(content: CheckpointContent) -> str | bytes:
+    """Return the content and the current random states, as a checkpoint stores them.
+
+    It is one line of JSON; where callbacks remember arrays, an .npz file follows.
+    """
+    arrays: list[Any] = []
+    callbacks = callback_state.to_json(content.callbacks, arrays)
+    text = json.dumps(
         {
             "position": position_to_json(content.position),
             "metrics": dict(content.metrics),
             "history": [{"epoch": each.epoch, "logs": dict(each.logs)} for each in content.history],
             **({"finished": True} if content.finished else {}),
-            **_random_state(),
+            **({"callbacks": callbacks} if callbacks else {}),
+            **random_state(),
         }
     )
+    return text.encode() + b"\n" + callback_state.pack_arrays(arrays) if arrays else text
 
 
-def restore(text: str | bytes) -> CheckpointContent:
-    """Set the random states that a checkpoint holds, and return the rest of its content."""
+def restore(stored: str | bytes) -> CheckpointContent:
+    """Set the random states that a checkpoint holds, and return its content."""
+    text, _, arrays = (stored.encode() if isinstance(stored, str) else stored).partition(b"\n")
     found: dict[str, Any] = json.loads(text)
-    _set_random_state(found)
-    history = tuple(EpochLogs(each["epoch"], each["logs"]) for each in found.get("history", []))
+    set_random_state(found)
     return CheckpointContent(
-        position_from_json(found["position"]), found.get("metrics", {}), history, finished=found.get("finished", False)
+        position_from_json(found["position"]),
+        found.get("metrics", {}),
+        tuple(EpochLogs(each["epoch"], each["logs"]) for each in found.get("history", [])),
+        finished=found.get("finished", False),
+        callbacks=callback_state.from_json(
+            found.get("callbacks", []), callback_state.unpack_arrays(arrays) if arrays else ()
+        ),
+        random={name: found[name] for name in RANDOM_STATES if name in found},
     )
 
 
@@ -77,6 +99,7 @@ def position_to_json(position: TrainingPosition) -> dict[str, Any]:
         "owes_end": position.epoch_end_pending,
         "sums": dict(position.metric_sums),
         "summed": position.metric_examples,
+        **({"iterator": b64encode(position.iterator_state).decode()} if position.iterator_state else {}),
     }
 
 
@@ -89,26 +112,8 @@ def position_from_json(found: Mapping[str, Any]) -> TrainingPosition:
         epoch_end_pending=found["owes_end"],
         metric_sums=found["sums"],
         metric_examples=found["summed"],
+        iterator_state=b64decode(found["iterator"]) if "iterator" in found else None,
     )
-
-
-def _random_state() -> dict[str, Any]:
-    import numpy as np
-
-    kind, keys, place, has_gauss, cached = np.random.get_state()  # noqa: NPY002 - the legacy state is what programs use
-    return {
-        "python": random.getstate(),
-        "numpy": [kind, [int(key) for key in keys], int(place), int(has_gauss), float(cached)],
-    }
-
-
-def _set_random_state(found: Mapping[str, Any]) -> None:
-    import numpy as np
-
-    version, keys, gauss = found["python"]
-    random.setstate((version, tuple(keys), gauss))
-    kind, numpy_keys, place, has_gauss, cached = found["numpy"]
-    np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
 
 
 class TrackableContent:
@@ -140,7 +145,7 @@ class TrackableContent:
         held = self
 
         class State(tf.train.experimental.PythonState):
-            def serialize(self) -> str:
+            def serialize(self) -> str | bytes:
                 return serialize(held.content)
 
             def deserialize(self, string_value: str | bytes) -> None:

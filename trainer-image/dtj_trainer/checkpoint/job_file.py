@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dtj_trainer.checkpoint.trainings import TrainingId
 from dtj_trainer.context import TrainContext
 from dtj_trainer.contract import job_of
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.storage.folder import Folder, json_text, read_json
+from dtj_trainer.storage.open import open_folder
 from dtj_trainer.strategy.choose import FAMILIES
 
 NAME = "job.json"
@@ -34,9 +36,13 @@ class JobFile:
     """The job's hash."""
     attempt: int
     versions: Mapping[str, str]
+    pass_batches: int | None = None
+    """The batches of a pass over the data, if known: a restart of this job does not count them again."""
 
     @classmethod
-    def of(cls, context: TrainContext, batch_size: BatchSize, seed: int, accumulate: int) -> "JobFile":
+    def of(
+        cls, context: TrainContext, batch_size: BatchSize, seed: int, accumulate: int, pass_batches: int | None = None
+    ) -> "JobFile":
         """Return the settings of the training in this process."""
         import keras
         import tensorflow as tf
@@ -55,6 +61,7 @@ class JobFile:
             job=context.environment.job_hash,
             attempt=context.environment.attempt,
             versions={"tensorflow": tf.__version__, "keras": keras.__version__, "python": platform.python_version()},
+            pass_batches=pass_batches,
         )
 
 
@@ -70,6 +77,13 @@ def read(folder: Folder) -> JobFile | None:
         return None if found is None else _from_json(found)
     except KeyError:
         return None
+
+
+def counted_batches(context: TrainContext, training: TrainingId) -> int | None:
+    """Return the batches of a pass over the data of a training, as an earlier start of this job has counted them."""
+    directory, job = training.below(context.environment.checkpoint.directory), context.environment.job_hash
+    before = read(open_folder(directory)) if directory and job else None
+    return before.pass_batches if before is not None and before.job == job else None
 
 
 def check(before: JobFile, now: JobFile, directory: str) -> None:
@@ -102,6 +116,7 @@ def _to_json(job: JobFile) -> dict[str, object]:
         "job": job.job,
         "attempt": job.attempt,
         "versions": dict(job.versions),
+        **({} if job.pass_batches is None else {"pass_batches": job.pass_batches}),
     }
 
 
@@ -120,6 +135,7 @@ def _from_json(found: Mapping[str, Any]) -> JobFile:
         job=job_of(found),
         attempt=found["attempt"],
         versions=found["versions"],
+        pass_batches=found.get("pass_batches"),
     )
 
 

@@ -53,6 +53,17 @@ def next_training(context: TrainContext, name: str | None) -> TrainingId:
     """Count the next training of this program.
 
     Raises:
+        UserError: see `upcoming_training`.
+    """
+    found = upcoming_training(context, name)
+    context.training_names.append(name)
+    return found
+
+
+def upcoming_training(context: TrainContext, name: str | None) -> TrainingId:
+    """Return what the next training of this program will be if it gets this name.
+
+    Raises:
         UserError: the name was given before, or cannot be that of a directory.
     """
     names = context.training_names
@@ -65,9 +76,8 @@ def next_training(context: TrainContext, name: str | None) -> TrainingId:
         raise UserError(
             f"{name!r} cannot be the name of a training; use letters, digits, '.', '_' and '-', and more than a number"
         )
-    names.append(name)
-    number = len(names)
-    first_unnamed = name is None and names.count(None) == 1
+    number = len(names) + 1
+    first_unnamed = name is None and None not in names
     return TrainingId(number, name, "" if first_unnamed else f"{FOLDER}/{name or number}")
 
 

@@ -61,6 +61,18 @@ def await_leader(config: TfConfig, seconds: float) -> bool:
     return True
 
 
+def await_prepared_leader(config: TfConfig, seconds: float) -> bool:
+    """Return when the leader's program has come to the point where TensorFlow listens; False as `await_leader`.
+
+    What it prepares before that may take any time under `dtj-run`, whose supervisors end this process when the leader
+    is lost. A leader that refuses connections prepares; one that drops them cannot be reached.
+    """
+    while not await_leader(config, seconds):
+        if not (os.environ.get(GENERATION) and refuses(*config.endpoint(config.leader))):
+            return False
+    return True
+
+
 def await_servers(config: TfConfig, seconds: float) -> None:
     """Return when every worker and ps listens, because TensorFlow would wait without a message.
 
@@ -90,6 +102,17 @@ def accepts(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
             return True
+    except OSError:
+        return False
+
+
+def refuses(host: str, port: int) -> bool:
+    """Return whether the host is there and nothing listens at that port."""
+    try:
+        with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
+            return False
+    except ConnectionRefusedError:
+        return True
     except OSError:
         return False
 

@@ -5,6 +5,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -60,22 +61,26 @@ def has_global_seed() -> bool:
     return context.global_seed() is not None
 
 
-# Data -----------------------------------------------------------------------------------------------------------------
+def global_generator_state() -> Variable | None:
+    """Return the state of `tf.random.get_global_generator()`; None if there is none, or one for each replica.
 
-
-def can_seek(iterator: Any) -> bool:
-    """Return whether a trace with this iterator can continue with another dataset of the same structure.
-
-    True of plain iterators; TensorFlow's distributed ones have no such name. Seen in 2.21.
+    Seen in 2.21.
     """
-    return getattr(iterator, "_iterator_resource", None) is not None
+    from tensorflow.python.ops import stateful_random_ops
+
+    generator = stateful_random_ops.global_generator
+    return None if generator is None or hasattr(generator.state, "values") else generator.state
 
 
-def restart_iterator(iterator: Any, dataset: Dataset) -> None:
-    """Make an iterator that `can_seek` read another dataset from its beginning. Seen in 2.21."""
+def make_global_generator() -> None:
+    """Make the global generator, unless it exists; not under op determinism, which refuses it."""
     import tensorflow as tf
 
-    tf.raw_ops.MakeIterator(dataset=tf.data.experimental.to_variant(dataset), iterator=iterator._iterator_resource)  # noqa: SLF001
+    with suppress(RuntimeError):
+        tf.random.get_global_generator()
+
+
+# Data -----------------------------------------------------------------------------------------------------------------
 
 
 def dataset_graph(dataset: Dataset) -> Any:

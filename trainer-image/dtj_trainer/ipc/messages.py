@@ -29,7 +29,7 @@ class PhaseChanged:
     """The current phase of the process.
 
     These come with the seconds that they took: import, cluster, build, first_step. The others: train, save, validate,
-    wait, finish (the chief's last writes), done.
+    wait, skip (reads past batches that are trained already), finish (the chief's last writes), done.
     """
 
     phase: str
@@ -88,6 +88,23 @@ class CheckpointRestored:
     """The process continues from the checkpoint of this step."""
 
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesValidated:
+    """More batches of the validation data have been evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackStarted:
+    """A call of callbacks goes on, of the method of this name."""
+
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackEnded:
+    """The call that was reported has returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +237,9 @@ Report = (
     | CheckpointStarted
     | CheckpointSaved
     | CheckpointRestored
+    | BatchesValidated
+    | CallbackStarted
+    | CallbackEnded
     | Serving
     | ReadyForTakeover
     | ProcessExit

@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from typing import Final
 
+from dtj_trainer.ipc.callback_watch import CallbackWatch
 from dtj_trainer.ipc.connection import Connection, supervisor_connection
 from dtj_trainer.ipc.messages import (
+    BatchesValidated,
     CheckpointRestored,
     CheckpointSaved,
     CheckpointStarted,
@@ -43,6 +46,8 @@ class Reporter:
         self._lock = threading.Lock()
         self._held: StepsDone | None = None
         self._sent_at = -math.inf
+        self._validated_at = -math.inf
+        self._callbacks = CallbackWatch(connection)
         self.exit_reported = False
 
     @property
@@ -99,6 +104,17 @@ class Reporter:
     def checkpoint_restored(self, step: int) -> None:
         """Report that this process continues from the checkpoint of `step`."""
         self._connection.send(CheckpointRestored(step))
+
+    def batches_validated(self) -> None:
+        """Report that the validation goes on, at most about ten times a second."""
+        now = time.monotonic()
+        if now - self._validated_at >= REPORT_SECONDS:
+            self._validated_at = now
+            self._connection.send(BatchesValidated())
+
+    def callback(self, method: str) -> AbstractContextManager[None]:
+        """Return a context for a call of this method of callbacks."""
+        return self._callbacks.call(method)
 
     def serving(self) -> None:
         """Report that the TensorFlow server of this process serves."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dtj_trainer.cluster.environment import Environment
+from dtj_trainer.cluster.probes import GENERATION
 from dtj_trainer.cluster.tf_config import TRAINING_ROLES
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.compat.types import Strategy
@@ -15,6 +16,9 @@ from dtj_trainer.strategy.choose import Choice
 from dtj_trainer.strategy.initial_values import InitialValues
 
 REGISTER_SECONDS = 900
+"""How long TensorFlow waits for the programs of the other processes to come to the same point."""
+SUPERVISED_REGISTER_SECONDS = 7 * 24 * 3600
+"""The same under `dtj-run`: what a program prepares may take any time, and the supervisors notice lost peers."""
 
 
 def build(choice: Choice, environment: Environment) -> Strategy:
@@ -68,5 +72,5 @@ def _quick_heartbeats(environment: Environment) -> None:
         {role: environment.members(role) for role in TRAINING_ROLES if environment.members(role)},
         leader="chief" if environment.members("chief") else "worker",
         heartbeat_seconds=environment.heartbeat_seconds,
-        register_seconds=REGISTER_SECONDS,
+        register_seconds=SUPERVISED_REGISTER_SECONDS if os.environ.get(GENERATION) else REGISTER_SECONDS,
     )

@@ -25,7 +25,7 @@ from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 SAVE_SECONDS: Final = 5.0
 """How long a save may go on in a process whose cluster is lost."""
 IDLE_SECONDS: Final = 3.0
-"""Without progress of a coordinator's process, after which its supervisor asks whether the servers are alive."""
+"""Without progress of the process, after which its supervisor asks whether the peers are alive."""
 FROZEN_SECONDS: Final = 10.0
 """After the loss of a coordinator's process: how long the pod of a server accepts calls and answers none, until it
 counts as frozen. The process has waited for its stall time before."""
@@ -176,20 +176,23 @@ class ClusterStart:
         process = self.process
         if self.shutdown.done or (process is not None and not process.started):
             return ASK_SECONDS
-        drives = process is not None and self.mode is TaskMode.COORDINATOR
-        return LOOK_SECONDS if drives and now - self.progress.active_at > IDLE_SECONDS else None
+        return LOOK_SECONDS if process is not None and now - self.progress.active_at > IDLE_SECONDS else None
 
     def check_frozen(self, now: float) -> None:
-        """End the container of a coordinator that waits for a server in a frozen pod: only a new pod helps.
+        """End the container whose process makes no progress beside a peer in a frozen pod: only a new pod helps.
 
-        The supervisor of a server restarts what it serves with, while it can act. TensorFlow waits for a frozen server
-        in steps, saves and wherever it compiles something.
+        A coordinator's process waits for a frozen server in steps, saves and wherever TensorFlow compiles something;
+        the supervisor of that server would restart it, if it could act. The processes of a collective notice a frozen
+        peer once their cluster is formed; until then TensorFlow waits.
         """
-        if self.mode is not TaskMode.COORDINATOR or not self.has_run:
+        if not self.has_run:
             return
         waits = self.process is None or not self.process.started
         since = self.waiting_since if waits else self.progress.active_at
-        patience = FROZEN_SECONDS if waits else self.progress.patience(self.settings.stall_seconds)
+        if self.mode is not TaskMode.COORDINATOR:
+            patience = self.settings.start_seconds
+        else:
+            patience = FROZEN_SECONDS if waits else self.progress.patience(self.settings.stall_seconds)
         for task, silent_since in self.silent_since.items():
             if now - max(since, silent_since) > patience:
                 address = self.config.address(task)

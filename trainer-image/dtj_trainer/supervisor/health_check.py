@@ -39,16 +39,17 @@ class HealthCheck:
             process.kill(reason)
 
     def _reason(self, now: float) -> KillReason | None:
-        settings, progress = self._settings, self._progress
-        if progress.stalled(now, settings.stall_seconds, settings.start_seconds):
-            return KillReason.STALLED
-        if progress.save_hangs(now, settings.save_seconds):
-            return KillReason.SAVE_HANGS
-        if progress.finish_hangs(now, settings.save_seconds):
-            return KillReason.FINISH_HANGS
-        if progress.serving and self._server.is_silent(now):
-            return KillReason.SERVER_SILENT
-        return None
+        progress, stall, start = self._progress, self._settings.stall_seconds, self._settings.start_seconds
+        save = self._settings.save_seconds
+        found = {
+            KillReason.STALLED: progress.stalled(now, stall, start),
+            KillReason.VALIDATION_STALLED: progress.validation_stalled(now, stall, start),
+            KillReason.CALLBACK_HANGS: progress.callback_hangs(now, save),
+            KillReason.SAVE_HANGS: progress.save_hangs(now, save),
+            KillReason.FINISH_HANGS: progress.finish_hangs(now, save),
+            KillReason.SERVER_SILENT: progress.serving and self._server.is_silent(now),
+        }
+        return next((reason for reason, holds in found.items() if holds), None)
 
 
 class ServerWatch:

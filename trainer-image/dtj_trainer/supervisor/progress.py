@@ -13,6 +13,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 from dtj_trainer.ipc.messages import (
+    BatchesValidated,
+    CallbackEnded,
+    CallbackStarted,
     CheckpointRestored,
     CheckpointSaved,
     CheckpointStarted,
@@ -67,6 +70,10 @@ class Progress:
     """The present process has made a step."""
     saving_since: float | None = None
     """The present process writes a checkpoint, perhaps beside its steps."""
+    callback_since: float | None = None
+    """A call of callbacks goes on in the present process."""
+    _validated: bool = False
+    """The present process has evaluated a batch of validation data."""
     _built: bool = False
     """All is ready for the present process's first step."""
     active_at: float = 0.0
@@ -75,8 +82,8 @@ class Progress:
 
     def process_started(self, now: float) -> None:
         """Forget the process before: of the new one nothing is known yet."""
-        self.managed = self.serving = self.stepped = self._built = False
-        self.phase, self.saving_since = "", None
+        self.managed = self.serving = self.stepped = self._built = self._validated = False
+        self.phase, self.saving_since, self.callback_since = "", None, None
         self.active_at = now
 
     def standby_took_over(self) -> None:
@@ -86,7 +93,7 @@ class Progress:
     def process_lost(self) -> None:
         """Forget the process: it is gone."""
         self.managed = self.serving = self.stepped = False
-        self.phase, self.saving_since = "", None
+        self.phase, self.saving_since, self.callback_since = "", None, None
 
     def apply(self, message: Message, now: float, wall: float) -> None:
         """Apply what the process reports at `now`, which is `wall` in Unix time."""
@@ -112,6 +119,8 @@ class Progress:
                 self.saving_since = None
                 self.checkpoint_step = step
                 self.active_at = now
+            case BatchesValidated() | CallbackStarted() | CallbackEnded():
+                self._pause(message, now)
             case Serving():
                 self.serving = True
 
@@ -158,6 +167,12 @@ class Progress:
         self.updated_at = wall
         self.active_at = now
 
+    def _pause(self, message: BatchesValidated | CallbackStarted | CallbackEnded, now: float) -> None:
+        """Apply what is reported between two training steps."""
+        self.active_at = now
+        self.callback_since = now if isinstance(message, CallbackStarted) else None
+        self._validated = self._validated or isinstance(message, BatchesValidated)
+
     def _enter(self, phase: str, now: float) -> None:
         if phase not in BRINGUP_PHASES:
             self.phase = phase
@@ -196,12 +211,26 @@ class Progress:
         The first one may take `start` seconds from when all is ready for it, if not more: it compiles, and fills
         buffers.
         """
-        if self.phase in ACTIVE_PHASES or self.phase == BETWEEN_TRAININGS:
+        if self.phase in ACTIVE_PHASES or self.phase == BETWEEN_TRAININGS or self.callback_since is not None:
             return False
         patience = self.patience(limit)
         if not self.stepped or self.phase == FIRST_STEP:
             return self._built and now - self.active_at > max(start, patience)
         return now - self.active_at > patience
+
+    def validation_stalled(self, now: float, limit: float | None, start: float) -> bool:
+        """Return whether a validation goes on and evaluates no batch for too long.
+
+        As the first step, the first batch of a process may take `start` seconds.
+        """
+        if self.phase != "validate" or self.callback_since is not None:
+            return False
+        patience = self.patience(limit)
+        return now - self.active_at > (patience if self._validated else max(start, patience))
+
+    def callback_hangs(self, now: float, limit: float) -> bool:
+        """Return whether a call of callbacks has not returned after `limit` seconds."""
+        return self.callback_since is not None and now - self.callback_since > limit
 
     def is_writing(self, now: float, limit: float) -> bool:
         """Return whether the process writes its state or its results, for no more than `limit` seconds."""

@@ -20,6 +20,10 @@ RESET_SECONDS: Final = 600.0
 """So much progress resets the count of restarts."""
 _STALLS: Final[Mapping[KillReason, str]] = {
     KillReason.STALLED: "no step was made for too long",
+    KillReason.VALIDATION_STALLED: "no batch of the validation data was evaluated for too long",
+    KillReason.CALLBACK_HANGS: (
+        "a callback did not return in the time for it (--save-seconds); look at what your callbacks wait for"
+    ),
     KillReason.SAVE_HANGS: (
         "a checkpoint was not saved in the time for it (--save-seconds); look at the volume or store of the checkpoint "
         "directory"

@@ -119,8 +119,8 @@ def _auto(text: str) -> str:
 
 _READERS: Final[dict[str, tuple[Callable[[str], object], str, str]]] = {
     "restarts": (_count, "N", "in-place restarts before giving up (default 10)"),
-    "stall_seconds": (_number, "S", "time without a step that is a stall (default 10 x median + 30)"),
-    "save_seconds": (_number, "S", "how long one checkpoint, or the export, may take (default 900)"),
+    "stall_seconds": (_number, "S", "time without a batch that is a stall (default 10 x median + 30)"),
+    "save_seconds": (_number, "S", "how long one checkpoint, callback or the export may take (default 900)"),
     "start_seconds": (_number, "S", "how long to wait for the peers (default 900)"),
     "heartbeat_seconds": (_number, "S", "how long a frozen peer may be silent (default 3)"),
     "port": (_port, "PORT", "HTTP port (default 9401)"),

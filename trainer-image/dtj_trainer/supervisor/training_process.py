@@ -18,6 +18,8 @@ class KillReason(StrEnum):
     SUPERSEDED = "superseded"
     """A peer has left its cluster."""
     STALLED = "stalled"
+    VALIDATION_STALLED = "validation-stalled"
+    CALLBACK_HANGS = "callback-hangs"
     SAVE_HANGS = "save-hangs"
     FINISH_HANGS = "finish-hangs"
     """The export, or the note that the job is done, does not end."""

@@ -5,8 +5,17 @@ from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from typing import Any
 
+from dtj_trainer.checkpoint.callback_state import (
+    CallbackState,
+    Numbered,
+    callback_states,
+    continued_files,
+    numbered,
+    set_callback_states,
+)
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.ipc.reporter import Reporter
 from dtj_trainer.training.keras.replication import PlainCopies
 from dtj_trainer.training.loop import Hooks
 from dtj_trainer.training.schedule import Schedule
@@ -23,6 +32,7 @@ BESIDE_BATCHES = (
     "on_test_end",
 )
 """Calls in which a callback may use the model as in one process."""
+BACKUP = "BackupAndRestore"
 WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 
 
@@ -32,24 +42,24 @@ class Callbacks:
     def __init__(self, callbacks: Any, model: Any, context: TrainContext, schedule: Schedule) -> None:
         import keras
 
-        callbacks = [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
-        callbacks = _without_backups(callbacks, context)
+        callbacks = _without_backups(_listed(callbacks), context)
         for callback in callbacks:
             _check(callback, context)
-        own = [callback for callback in callbacks if context.is_chief or not _writes(callback)]
+        self._own = _running_here(callbacks, context)
+        own = list(self._own.values())
         model.stop_training = False
         self._model = model
         self._wants_training_batches = any(
             _overrides(callback, TRAINING) or _has_batch_frequency(callback) for callback in callbacks
         )
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
-        self._list = None
+        self._list: _ReportedCalls | None = None
         uses_model = context.replicas > 1 and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
         self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
             per_epoch = schedule.batches or schedule.total
             self._epoch_logs = _epoch_logs_keeper()
-            self._list = keras.callbacks.CallbackList(
+            called = keras.callbacks.CallbackList(
                 [*own, self._epoch_logs],
                 add_history=True,
                 model=model,
@@ -57,12 +67,19 @@ class Callbacks:
                 steps=per_epoch,
                 verbose=0,
             )
+            self._list = _ReportedCalls(called, context.reporter)
         self._schedule = schedule
 
-    def begin(self) -> None:
+    def begin(self, states: Sequence[CallbackState] = ()) -> None:
+        """Call `on_train_begin`, and then give callbacks what they remembered: several of Keras' reset themselves."""
         if self._list is not None:
-            with self._plain_model():
+            with self._plain_model(), continued_files(self._own, states):
                 self._list.on_train_begin()
+        set_callback_states(self._own, states)
+
+    def states(self) -> Sequence[CallbackState]:
+        """Return what the callbacks remember."""
+        return callback_states(self._own)
 
     def end(self, metrics: Mapping[str, float]) -> None:
         if self._list is not None:
@@ -138,6 +155,41 @@ def _epoch_logs_keeper() -> Any:
     return EpochLogsKeeper()
 
 
+class _ReportedCalls:
+    """The calls of a CallbackList, each reported while it goes on."""
+
+    def __init__(self, callbacks: Any, reporter: Reporter) -> None:
+        self._callbacks = callbacks
+        self._reporter = reporter
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        called = getattr(self._callbacks, method)
+
+        def call(*arguments: Any) -> None:
+            with self._reporter.callback(method):
+                called(*arguments)
+
+        return call
+
+
+def restore_callbacks(callbacks: Any, context: TrainContext, states: Sequence[CallbackState]) -> None:
+    """Give the callbacks of a finished training what they remembered at its end; of those of Keras, none is called."""
+    others = [callback for callback in _listed(callbacks) if BACKUP not in _kinds(callback)]
+    set_callback_states(_running_here(others, context), states)
+
+
+def _listed(callbacks: Any) -> list[Any]:
+    import keras
+
+    return [callbacks] if isinstance(callbacks, keras.callbacks.Callback) else list(callbacks or ())
+
+
+def _running_here(callbacks: Sequence[Any], context: TrainContext) -> Numbered:
+    """Return those that run in this process: on the chief all, elsewhere those that write no files."""
+    found = numbered(callbacks)
+    return found if context.is_chief else {key: each for key, each in found.items() if not _writes(each)}
+
+
 def _check(callback: Any, context: TrainContext) -> None:
     """Refuse Keras' TensorBoard callback where it would fail at the first epoch's end."""
     import keras
@@ -174,7 +226,7 @@ def _writes(callback: Any) -> bool:
 
 def _without_backups(callbacks: Sequence[Any], context: TrainContext) -> list[Any]:
     """Return all but BackupAndRestore, which would reset the weights of a resumed training, on the chief alone."""
-    others = [callback for callback in callbacks if "BackupAndRestore" not in _kinds(callback)]
+    others = [callback for callback in callbacks if BACKUP not in _kinds(callback)]
     if len(others) < len(callbacks) and context.is_chief:
         print(  # noqa: T201 - the console line
             "dtj: BackupAndRestore is left out; the training saves and resumes by itself where it has a checkpoint "

@@ -70,7 +70,7 @@ class EvaluatorLoop:
     def _evaluate_step(self, step: int) -> None:
         """Evaluate one checkpoint; skip it if it is broken, or deleted, or the evaluator is preempted, meanwhile."""
         reporter = self._context.reporter
-        reporter.phase("validate")
+        reporter.phase("wait")  # a large checkpoint takes its time, which is no stall
         started = time.monotonic()
         try:
             if not self._checkpoints.restore_step(step):
@@ -79,6 +79,7 @@ class EvaluatorLoop:
             print(f"dtj: the checkpoint of step {step} is broken ({error}); it is not evaluated", flush=True)  # noqa: T201 - the console line
             self._seen[step] = {}
             return
+        reporter.phase("validate")
         found = self._evaluate()
         if found is None:
             return

@@ -5,7 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter, split_for_validation
+from dtj_trainer.checkpoint.job_file import counted_batches
+from dtj_trainer.checkpoint.trainings import upcoming_training
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, split_for_validation
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History
@@ -78,6 +81,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
             shuffle=shuffle,
             seed=seed,
             length=EpochLength.of(epochs, steps, steps_per_epoch, accumulate),
+            counted_batches=lambda: counted_batches(context, upcoming_training(context, name)),
         )
         schedule = Schedule.of(
             epochs,

@@ -247,10 +247,8 @@ class _Run:
         loop, epoch, metrics = self.loop, self._epoch(), self.metrics
         loop.trainable.sync_statistics()  # callbacks write too
         validate = loop.hooks.validate if loop.hooks.validation_due(epoch) else None
-        pauses = validate is not None or loop.hooks.epoch_end is not None
-        if pauses:
-            self.context.reporter.phase("validate")
         if validate is not None:
+            self.context.reporter.phase("validate")
             validated = validate()
             if validated is None:
                 self.position = replace(self.position, epoch_end_pending=True)
@@ -264,20 +262,21 @@ class _Run:
             loop.trainable.reset_metrics()  # it may have evaluated something
             metrics.update(numbers(self.epoch_logs))  # it may have added some
         loop.history.append(EpochLogs(epoch, history_logs(self.epoch_logs)))
+        self.context.reporter.phase("wait")  # here, for the chief, while a callback writes there
         stop = "1" if loop.hooks.wants_stop() else ""
         self.stopped = bool(self.context.coordination.broadcast(stop)) if self.context.workers > 1 else bool(stop)
         self.position = replace(self.position, epoch_end_pending=False)
-        if pauses:  # only now: the other processes wait while a callback writes on the chief
-            self.context.reporter.phase("train")
+        self.context.reporter.phase("train")
 
     def _save(self) -> None:
+        loop = self.loop
         self.context.reporter.phase("save")
         self.context.commands.checkpoint_wanted.clear()
-        self.loop.trainable.sync_statistics()
+        loop.trainable.sync_statistics()
         self.log.flush()
-        position = replace(self.position, metric_sums=dict(self.steps.sums), metric_examples=self.steps.examples)
-        epoch = self.loop.schedule.epoch(self.position.step)
-        self.loop.checkpoints.save(position, epoch, self.metrics, self.loop.history)
+        sums, state = dict(self.steps.sums), loop.runner.iterator_state(self.position)
+        position = replace(self.position, metric_sums=sums, metric_examples=self.steps.examples, iterator_state=state)
+        loop.checkpoints.save(position, loop.schedule.epoch(position.step), self.metrics, loop.history)
         self.context.reporter.phase("train")
 
     def _save_and_exit(self) -> NoReturn:

@@ -13,10 +13,11 @@ from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.trainings import next_training
 from dtj_trainer.context import FinishedTraining, TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
+from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
 from dtj_trainer.errors import PeersNotReady, PreflightFailed
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.strategy.initial_values import broadcast
-from dtj_trainer.training.callbacks import Callbacks
+from dtj_trainer.training.callbacks import Callbacks, restore_callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import History, make_history
 from dtj_trainer.training.loop import TrainingLoop
@@ -66,7 +67,9 @@ def run_training(training: Training) -> History:
         Preempted: asked to leave; the state is saved.
     """
     context, trainable = training.context, training.trainable
-    job = JobFile.of(context, training.data.batch_size, training.seed, training.accumulate)
+    job = JobFile.of(
+        context, training.data.batch_size, training.seed, training.accumulate, training.data.batches_per_pass
+    )
     checkpoints = CheckpointManager(context, trainable.objects, job, next_training(context, training.name))
     context.reporter.training_started(checkpoints.training.number, training.name)
     if context.role == "evaluator":
@@ -82,15 +85,17 @@ def run_training(training: Training) -> History:
     schedule = _from_position(training, position)
     trainable.reset_metrics()
     callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
-    runner.seek(position)
     _check_same_data(context, training.data)
+    runner.seek(position)
     history = [] if resumed is None else list(checkpoints.history)
     loop = TrainingLoop(
         context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
     )
     loop.hooks = callbacks.hooks(training.validation)
     context.reporter.phase("build", time.monotonic() - training.began - waited)
-    callbacks.begin()
+    checkpoints.callback_states = callbacks.states
+    callbacks.begin(checkpoints.restored_callbacks)
+    checkpoints.restore_random_state()
     position, metrics = loop.run()
     trainable.finish()
     context.reporter.phase("save")  # callbacks write
@@ -132,13 +137,7 @@ def _step_runner(training: Training) -> StepRunner:
     """Return the step runner of the strategy; it reads the data from the position given to `seek`."""
     context, data = training.context, training.data
     if not context.asynchronous:
-        return CompiledStep(
-            context,
-            training.trainable,
-            lambda position: data.dataset(position.data),
-            accumulate=training.accumulate,
-            batches_are_global=data.batches_are_global,
-        )
+        return CompiledStep(context, training.trainable, data, accumulate=training.accumulate)
     made = coordinator(context)
     return ParameterServerStepRunner(
         context,
@@ -176,6 +175,8 @@ def _check_same_data(context: TrainContext, data: DataAdapter) -> None:
     own = data.fingerprint
     expected = context.coordination.broadcast(own)
     if expected != own:
+        if isinstance(data, GeneratorAdapter):
+            raise PreflightFailed(data.difference)
         raise PeersNotReady(
             f"the chief sees {expected} in the data and this process {own}; give every replica the same files, and "
             "change none of them during a job"
@@ -187,6 +188,7 @@ def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) ->
     context, validation = training.context, training.validation
     step, metrics = EvaluatorLoop(context, checkpoints, validation.run if validation else None).run()
     context.reporter.phase("done")
+    context.finished = FinishedTraining(step, metrics)
     return _history(training, training.schedule, (), step, dict(metrics), None)
 
 
@@ -213,6 +215,7 @@ def _pass_through(training: Training, checkpoints: CheckpointManager, resumed: T
     """Return the result of a training that has finished before this start; no callback is called."""
     context, metrics = training.context, dict(checkpoints.metrics)
     broadcast(context.strategy)
+    restore_callbacks(training.callbacks, context, checkpoints.restored_callbacks)
     _finish(training, checkpoints, resumed.step, metrics)
     if context.is_chief:
         print(f"dtj: {checkpoints.training} finished at step {resumed.step} already", flush=True)  # noqa: T201 - the console line

@@ -5,7 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dtj_trainer.data.adapters.adapter import EpochLength, GivenData, get_data_adapter
+from dtj_trainer.checkpoint.job_file import counted_batches
+from dtj_trainer.checkpoint.trainings import upcoming_training
+from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
@@ -75,6 +78,7 @@ def train(
             per_replica_batch_size=per_replica_batch_size,
             seed=seed,
             length=EpochLength.of(epochs, steps, steps_per_epoch, accumulate),
+            counted_batches=lambda: counted_batches(context, upcoming_training(context, name)),
         )
         schedule = Schedule.of(
             epochs,

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, GivenData, get_validation_adapter
+from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.data.adapters.tensor_rows import every_nth_row
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
@@ -117,6 +118,7 @@ class Validation:
             vector, batches, more = next(rounds)
             seconds, preempted = time.monotonic() - began, self._context.commands.preempted.is_set()
             total = self._sum_over_processes(_Round(vector, seconds, batches, more, preempted))
+            self._context.reporter.batches_validated()
             self._tuner.learn(float(total.seconds) / max(1.0, float(total.batches)))
             if not total.more and not total.output.examples:
                 raise PreflightFailed(EMPTY_VALIDATION)

@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.persisted_state import RootCause
 from dtj_operator.api.status import LastIncident
 from dtj_operator.reconcile.failures.causes import cause_of, charge_of, rank_of
-from dtj_operator.reconcile.failures.failure_rules import matching_rule
 from dtj_operator.reconcile.state.replicas import Replica
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
-    from dtj_operator.api.failure_policy_spec import FailureRule
     from dtj_operator.reconcile.failures.failure import Failure
     from dtj_operator.reconcile.state.replicas import Replicas
 
 
-def root_cause(replica: Replica, failure: Failure, rules: Sequence[FailureRule], now: datetime) -> RootCause:
-    """Return a failure as a candidate for the root cause, small enough for status."""
+def root_cause(replica: Replica, failure: Failure, now: datetime, rule: int | None = None) -> RootCause:
+    """Return a failure as a candidate for the root cause, small enough for status. `rule`: the one that matches it."""
     return RootCause(
         role=replica.role,
         index=replica.index,
@@ -30,7 +27,7 @@ def root_cause(replica: Replica, failure: Failure, rules: Sequence[FailureRule],
         evidence=failure.evidence,
         rank=rank_of(failure),
         charge=str(charge_of(failure)),
-        rule=matching_rule(rules, replica.role, failure),
+        rule=rule,
         step=failure.step,
         at=min(failure.at or now, now),
         message=failure.words,

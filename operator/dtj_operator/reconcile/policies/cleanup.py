@@ -19,7 +19,7 @@ def clean_up(scope: ReconcileScope) -> None:
         waiting = _evaluators_waited_for(scope)
         _apply_clean_pod_policy(scope, waiting)
         _apply_ttl(scope, waiting)
-    elif scope.spec.suspend and not scope.job.problem:
+    elif scope.spec.suspend and scope.conditions.is_true(ConditionType.SUSPENDED) and not scope.job.problem:
         for pod in _own_pods(scope):
             if pod.phase not in TERMINAL:
                 scope.delete_pod(pod)

@@ -14,6 +14,7 @@ from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_re
 from dtj_operator.reconcile.failures.root_cause import describe_root_cause, last_incident, root_cause
 from dtj_operator.reconcile.failures.termination import find_container
 from dtj_operator.reconcile.policies.completion import fail_job
+from dtj_operator.reconcile.policies.failure_policy import match_rule, matches_later
 from dtj_operator.reconcile.state.recovery import RESTART_IN_PLACE
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def count_container_restarts(scope: ReconcileScope) -> Verdict | None:
         container = find_container(pod, scope.pods.main_container(replica)) if pod else None
         if pod is None or container is None:
             continue
+        if matches_later(scope):
+            return None
         new = replicas.count_container_restarts(replica, container.restart_count)
         if not new:
             continue
@@ -78,7 +81,7 @@ def _charge(scope: ReconcileScope, root: RootCause, times: int) -> Verdict | Non
 
 def _root_cause(scope: ReconcileScope, replica: Replica, pod: Pod, container: Container) -> RootCause:
     failure = failure_of(pod, container.last_terminated, container.name, node_lost=False)
-    root = root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now)
+    root = root_cause(replica, failure, scope.now, match_rule(scope, replica.role, failure))
     if root.exit_code == 0:
         return root.model_copy(update={"charge": str(Charge.FREE), "rule": None})
     return root

@@ -14,6 +14,7 @@ from dtj_operator.api.persisted_state import EvaluatorRestart
 from dtj_operator.reconcile.failures.causes import cause_of
 from dtj_operator.reconcile.failures.failure import find_failure
 from dtj_operator.reconcile.failures.restart_backoff import exponential_delay, repeated_delay
+from dtj_operator.reconcile.policies.failure_policy import count_rejection
 
 if TYPE_CHECKING:
     from dtj_operator.reconcile.failures.failure import Failure
@@ -27,6 +28,8 @@ def restart_evaluators(scope: ReconcileScope) -> None:
     for replica in list(replicas.records):
         if replica.role is not Role.EVALUATOR or replica in replicas.completed:
             continue
+        if scope.pods.is_up(replica):
+            scope.rejections.forget([replica])
         failure = find_failure(replica, scope.pods, replicas)
         if failure is not None:
             if failure.evidence or replicas.restart_policy(replica) is not RestartPolicy.NEVER:
@@ -61,6 +64,7 @@ def _order_restart(scope: ReconcileScope, replica: Replica, failure: Failure) ->
         )
     )
     _announce(scope, replica, failure)
+    count_rejection(scope, replica, failure)
 
 
 def _leave(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:

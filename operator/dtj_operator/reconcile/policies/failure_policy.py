@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason, RestartPolicy
 from dtj_operator.reconcile.failures.causes import cause_of
-from dtj_operator.reconcile.failures.failure import find_failures
+from dtj_operator.reconcile.failures.failure import find_failures, rejected
+from dtj_operator.reconcile.failures.failure_rules import matching_rule
 from dtj_operator.reconcile.failures.restart_backoff import repeated_delay
 from dtj_operator.reconcile.failures.restart_decision import FAIL_JOB, decide_restart, rule_of
 from dtj_operator.reconcile.failures.restart_scope import replicas_to_replace, restart_scope
@@ -22,6 +23,7 @@ from dtj_operator.reconcile.policies.completion import fail_job
 from dtj_operator.reconcile.state.plan import Verdict
 
 if TYPE_CHECKING:
+    from dtj_operator.api.enums import Role
     from dtj_operator.api.persisted_state import OpenIncident, RootCause
     from dtj_operator.reconcile.failures.failure import Failure
     from dtj_operator.reconcile.state.recovery import RestartDecision
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 SUSPENDED = "Suspended"
 """`lastIncident.action` of an incident that a suspension ended before its restart."""
+MATCHES_AT_ONCE = 4
+"""So many failures of a job are compared with patterns in one pass."""
 NAMED = 5
 """So many replaced pods are named in an event."""
 
@@ -114,26 +118,55 @@ def settle_before_suspension(scope: ReconcileScope) -> Verdict | None:
 
 
 def _collect(scope: ReconcileScope) -> Verdict | None:
-    """Add what has failed since the last pass to incidents."""
-    scope.recovery.correct_clock()
+    """Add what has failed since the last pass to incidents. Failure rules are for the root cause alone."""
+    recovery = scope.recovery
+    recovery.correct_clock()
+    likeliest: Failure | None = None
     for replica, failure in find_failures(scope.pods, scope.replicas):
-        if _add_failure(scope, replica, failure) is Verdict.SETTLED:
-            return Verdict.SETTLED
+        if recovery.outlived(scope.replicas.records[replica]):
+            if _follow(scope, replica, failure) is Verdict.SETTLED:
+                return Verdict.SETTLED
+        elif _add_failure(scope, replica, failure):
+            likeliest = failure
+    if likeliest is not None and recovery.incident is not None:
+        recovery.match_rule(match_rule(scope, recovery.incident.root_cause.role, likeliest))
     return None
 
 
-def _add_failure(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdict | None:
-    """Open an incident with a failure, let it join the one that waits, or follow the one that was acted upon."""
+def _add_failure(scope: ReconcileScope, replica: Replica, failure: Failure) -> bool:
+    """Open an incident with a failure, or let it join the one that waits. Returns whether it is the root cause now."""
     recovery = scope.recovery
-    if recovery.outlived(scope.replicas.records[replica]):
-        return _follow(scope, replica, failure)
     known = recovery.waits_to_act and replica in recovery.failed
     if known and not failure.disrupted:
-        return None
-    recovery.add(replica, root_cause(replica, failure, scope.spec.failure_policy.rules, scope.now))
+        return False
     if not known:
         _announce(scope, replica, failure)
-    return None
+        count_rejection(scope, replica, failure)
+    return recovery.add(replica, root_cause(replica, failure, scope.now))
+
+
+def count_rejection(scope: ReconcileScope, replica: Replica, failure: Failure) -> None:
+    """Count it where the node's kubelet has refused to run the pod."""
+    if failure.node and rejected(failure.pod_reason):
+        scope.rejections.count(replica, failure.node)
+
+
+def match_rule(scope: ReconcileScope, role: Role, failure: Failure) -> int | None:
+    """Return the failure rule that matches; None when none does."""
+    rules = scope.spec.failure_policy.rules
+    scope.matched_failures += any(rule.message_pattern for rule in rules)
+    return matching_rule(rules, role, failure)
+
+
+def matches_later(scope: ReconcileScope) -> bool:
+    """Return whether further failures are compared with patterns in the next pass, so that other jobs have their turn.
+
+    Requests that pass.
+    """
+    exhausted = scope.matched_failures >= MATCHES_AT_ONCE
+    if exhausted:
+        scope.plan.requeue_at(scope.now)
+    return exhausted
 
 
 def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdict | None:
@@ -141,9 +174,13 @@ def _follow(scope: ReconcileScope, replica: Replica, failure: Failure) -> Verdic
     unless the cluster or a failure rule is behind either failure.
     """
     policy, recovery, replicas = scope.spec.failure_policy, scope.recovery, scope.replicas
+    may_fail = replicas.restart_policy(replica) is RestartPolicy.NEVER and not (recovery.excused or failure.evidence)
+    if may_fail and matches_later(scope):
+        return None
     _announce(scope, replica, failure)
-    if replicas.restart_policy(replica) is RestartPolicy.NEVER and not (recovery.excused or failure.evidence):
-        root = root_cause(replica, failure, policy.rules, scope.now)
+    count_rejection(scope, replica, failure)
+    if may_fail:
+        root = root_cause(replica, failure, scope.now, match_rule(scope, replica.role, failure))
         decision = decide_restart(policy, root, {replica}, scope.reported_step, recovery, replicas, scope.pods)
         if decision.job_fails is not None:
             return _fail(scope, root, decision.job_fails, decision.message)

@@ -38,10 +38,11 @@ def reconcile_pods(scope: ReconcileScope) -> None:
         if replica not in replicas.completed and _is_vacant(scope, replica, record)
     ]
     if vacant and service_stands and not plan.creation_blocked:
-        avoid, waiting = pods.lost_nodes(), _held_back(scope, vacant)
+        lost, waiting = pods.lost_nodes(), _held_back(scope, vacant)
         for replica in vacant:
             if replica not in waiting and replicas.pod_name(replica) not in pods.foreign:
-                plan.create_pod(replica, replicas.attempt, avoid)
+                avoid = {*lost, *scope.rejections.avoided(replica)}
+                plan.create_pod(replica, replicas.attempt, tuple(sorted(avoid)))
 
 
 def _is_vacant(scope: ReconcileScope, replica: Replica, record: ReplicaRecord) -> bool:

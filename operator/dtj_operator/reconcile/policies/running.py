@@ -26,6 +26,7 @@ def set_running(scope: ReconcileScope) -> None:
     """
     if scope.pods.all_up() and not scope.recovery.waits_to_act:
         scope.recovery.forget_ends()
+        scope.rejections.forget_training()
         _set_true(scope)
         _record_start(scope)
         _record_recovery(scope)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
 from dtj_operator.reconcile.policies.container_restarts import count_container_restarts
 from dtj_operator.reconcile.policies.created import warn_of_growth, warn_of_spec
-from dtj_operator.reconcile.policies.failure_policy import settle_before_suspension
+from dtj_operator.reconcile.policies.failure_policy import matches_later, settle_before_suspension
 from dtj_operator.reconcile.policies.validation import forget_refusal, unusable_spec, validate_while_suspended
 from dtj_operator.reconcile.state.plan import Verdict
 
@@ -23,6 +23,8 @@ def suspend(scope: ReconcileScope) -> Verdict | None:
     if not scope.spec.suspend:
         return None
     if (count_container_restarts(scope) or settle_before_suspension(scope)) is Verdict.SETTLED:
+        return Verdict.SETTLED
+    if matches_later(scope):
         return Verdict.SETTLED
     _accept_spec(scope)
     validate_while_suspended(scope)

@@ -45,7 +45,7 @@ class CreatePod:
     index: int
     attempt: int
     avoid: tuple[str, ...] = ()
-    """Nodes that are given up, which the scheduler may not know yet."""
+    """Nodes that are given up, or reject such pods; the scheduler may not know that."""
 
 
 @dataclass(frozen=True, slots=True)

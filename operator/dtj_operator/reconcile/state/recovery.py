@@ -107,14 +107,26 @@ class Recovery:
         if self.incident is not None and self.incident.opened_at > self._now:
             self.incident = self.incident.model_copy(update={"opened_at": self._now})
 
-    def add(self, replica: Replica, root: RootCause) -> None:
-        """Add a failure to the incident that waits for its action, or open one. The likeliest root cause is kept."""
+    def add(self, replica: Replica, root: RootCause) -> bool:
+        """Add a failure to the incident that waits for its action, or open one. Returns whether it is the likeliest
+        root cause so far, which is kept.
+        """
         incident = self.incident
+        likeliest = True
         if incident is None or not self.waits_to_act:
             self.incident, self.failed = OpenIncident(opened_at=self._now, root_cause=root), set()
         elif (root.rank, root.at) < (incident.root_cause.rank, incident.root_cause.at):
             self.incident = incident.model_copy(update={"root_cause": root})
+        else:
+            likeliest = False
         self.failed.add(replica)
+        return likeliest
+
+    def match_rule(self, rule: int | None) -> None:
+        """Remember the failure rule that matches the root cause of the incident."""
+        if self.incident is not None and rule is not None:
+            root = self.incident.root_cause.model_copy(update={"rule": rule})
+            self.incident = self.incident.model_copy(update={"root_cause": root})
 
     def most_repeated_ends(self) -> int:
         """Return how many pods of one replica of the open incident ended before it, without Running since; the most."""

@@ -9,6 +9,7 @@ from dtj_operator.reconcile.state.job_pods import JobPods
 from dtj_operator.reconcile.state.lifecycle import Lifecycle
 from dtj_operator.reconcile.state.plan import PlanBuilder
 from dtj_operator.reconcile.state.recovery import Recovery
+from dtj_operator.reconcile.state.rejections import Rejections
 from dtj_operator.reconcile.state.replicas import Replicas
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ class ReconcileScope:
         "conditions",
         "job",
         "lifecycle",
+        "matched_failures",
         "now",
         "plan",
         "pods",
         "progress",
         "recovery",
+        "rejections",
         "replicas",
         "snapshot",
         "spec",
@@ -46,8 +49,11 @@ class ReconcileScope:
         self.replicas = Replicas(job)
         self.pods = JobPods(snapshot, self.replicas, now, self.plan.requeue_at)
         self.recovery = Recovery(job.status, now)
+        self.rejections = Rejections(job.status.persisted_state, snapshot.node_count)
         self.lifecycle = Lifecycle(job)
         self.conditions = Conditions(job.status.conditions, now)
+        self.matched_failures = 0
+        """Failures whose messages were compared with the patterns of the failure rules."""
         self.progress: Progress | None = job.status.progress
 
     @property

@@ -125,6 +125,8 @@ class Snapshot:
     service: Service | None = None
     blocked_writes: tuple[BlockedWrite, ...] = ()
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
+    node_count: int | None = None
+    """All nodes of the cluster; None if they cannot be read."""
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
     recoveries: ReportedRecoveries | None = None

@@ -22,6 +22,7 @@ def utterances():
 signature = (tf.TensorSpec((None, CHARACTERS), tf.float32), tf.TensorSpec((None,), tf.int64))
 dataset = tf.data.Dataset.from_generator(utterances, output_signature=signature)
 dataset = dataset.padded_batch(20, padded_shapes=([24, CHARACTERS], [4])).prefetch(tf.data.AUTOTUNE)
+dataset = dataset.apply(tf.data.experimental.assert_cardinality(180 // 20))
 train_dataset, validation_dataset = dataset.take(7), dataset.skip(7)
 
 

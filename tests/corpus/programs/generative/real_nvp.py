@@ -73,6 +73,6 @@ class RealNVP(keras.Model):
         return {"loss": self.loss_tracker.result()}
 
 
-model = RealNVP(num_coupling_layers=4)
+model = RealNVP(num_coupling_layers=2)
 model.compile(optimizer=keras.optimizers.Adam(learning_rate=0.001))
 history = model.fit(normalized_data, batch_size=60, epochs=3, verbose=2, validation_split=0.2, shuffle=False)

@@ -34,7 +34,7 @@ def sentences():
 
 signature = (tf.TensorSpec((None,), tf.int64), tf.TensorSpec((None,), tf.int64))
 dataset = tf.data.Dataset.from_generator(sentences, output_signature=signature)
-train_dataset = dataset.padded_batch(24)
+train_dataset = dataset.apply(tf.data.experimental.assert_cardinality(300)).padded_batch(24)
 
 inputs = keras.Input((None,), dtype="int64")
 x = layers.Embedding(vocab_size, 16)(inputs)

@@ -25,7 +25,7 @@ def generator(data, lookback, delay, min_index, max_index, batch_size=32, step=2
 
 
 train_gen = generator(series, lookback=20, delay=5, min_index=0, max_index=800)
-val_gen = generator(series, lookback=20, delay=5, min_index=801, max_index=1150)
+val_gen = generator(series, lookback=20, delay=5, min_index=801, max_index=1100)
 
 model = keras.Sequential()
 model.add(layers.Input((None, series.shape[-1])))

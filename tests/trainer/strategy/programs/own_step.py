@@ -91,7 +91,8 @@ if "TEST_FIT" in os.environ:
     }.items():
         try:
             fitted = dtj.fit(model, data, steps=6)
-            seen[name] = {"step": fitted.step, "loss": fitted.metrics["loss"]}
+            updates = int(model.optimizer.iterations.numpy())
+            seen[name] = {"step": fitted.step, "loss": fitted.metrics["loss"], "updates": updates}
         except Exception as refusal:  # noqa: BLE001 - told to the test
             seen[name] = str(refusal)
     told["fit"] = seen

@@ -1,7 +1,8 @@
 # ruff: noqa: T201 - the test reads what is printed
 """Trains by dtj.fit, and then does something on the chief alone that fails the first time.
 
-Arguments: a folder for what it leaves; how it fails the first time: "raises", "dies" or "hangs"; seconds that it takes.
+Arguments: a folder for what it leaves; how it fails the first time: "raises", "dies" or "hangs", or "misses" on another
+worker; seconds that it takes.
 """
 
 import os
@@ -21,7 +22,7 @@ context = dtj.init(seed=1)
 x = np.random.default_rng(0).normal(size=(96, 8)).astype("float32")
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
-result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1])), steps=8, global_batch_size=24)
+result = dtj.fit(model, dtj.data.Pipeline(dtj.data.numpy(x, x[:, :1])), steps=8, batch_size=24)
 print("SAY fitted", result.step, result.resumed_from, flush=True)
 if context.is_chief:
     tried = folder / "tried"
@@ -35,4 +36,6 @@ if context.is_chief:
             time.sleep(600)
     time.sleep(seconds)
     (folder / "uploaded").touch()
+elif failure == "misses":
+    raise ValueError("not on this worker")
 print("SAY end", flush=True)

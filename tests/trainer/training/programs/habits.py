@@ -59,7 +59,7 @@ def told_of(metric: type[keras.metrics.Metric]) -> dict[str, object]:
 
 TRIED: dict[str, Callable[[], object]] = {
     "nothing": lambda: fit(x=None),
-    "generator": lambda: fit(x=(pair for pair in [(x, y)])),
+    "iterator": lambda: fit(x=iter([(x, y)])),
     "target_twice": lambda: fit(y=y),
     "weights_twice": lambda: fit(sample_weight=y),
     "lengths": lambda: fit(x=x, y=y[:5]),

@@ -15,7 +15,8 @@ import tensorflow as tf
 import dtj
 from dtj_trainer.checkpoint.checkpointer import Checkpointer
 from dtj_trainer.checkpoint.owner_file import OwnerFile
-from dtj_trainer.data.adapters.adapter import GivenData, get_validation_adapter
+from dtj_trainer.data.adapters.adapter import get_validation_adapter
+from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.storage.open import open_folder as local
 from dtj_trainer.training import loop

@@ -1,6 +1,7 @@
 """Data adapters: one interface to every kind of data that a user may pass to `fit`, `train` or `evaluate`."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,7 +9,10 @@ from dtj_trainer.data.adapters.array_adapter import ArrayAdapter
 from dtj_trainer.data.adapters.array_data import ArrayData, class_weights_of_batch, holds_arrays
 from dtj_trainer.data.adapters.batch_split import is_dataset, static_batch_size
 from dtj_trainer.data.adapters.function_adapter import FunctionAdapter
+from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
+from dtj_trainer.data.adapters.given_data import GivenData, check_batched, is_generator, is_py_dataset, is_table
 from dtj_trainer.data.adapters.pipeline_adapter import PipelineAdapter
+from dtj_trainer.data.adapters.py_dataset_adapter import PyDatasetAdapter
 from dtj_trainer.data.adapters.tf_dataset_adapter import INFINITE, TfDatasetAdapter, first_batch_size
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.position import DataPosition
@@ -47,8 +51,13 @@ class DataAdapter(Protocol):
     def fingerprint(self) -> str:
         """Return what must be equal in every process that shares the data, as text: its length."""
 
+    def unread(self, position: DataPosition) -> int:
+        """Return how many batches at the beginning of `dataset(position)` were trained already."""
+
     def dataset(self, position: DataPosition) -> Any:
-        """Return an infinite tf.data.Dataset from `position` on, for each global batch one element a local replica.
+        """Return a tf.data.Dataset with one element a local replica for each global batch.
+
+        It begins `unread(position)` batches before `position`, and ends only if the data cannot be read again.
 
         The elements are batches if all replicas have equally many examples, else Shares.
         """
@@ -78,33 +87,6 @@ class EpochLength:
         return cls(steps_per_epoch or (most if epochs is None else None), most)
 
 
-@dataclass(frozen=True, slots=True)
-class GivenData:
-    """The data of a call, by the names of `keras.Model.fit`."""
-
-    x: Any
-    y: Any = None
-    sample_weight: Any = None
-    class_weight: Any = None
-    name: str = "x"
-    """Of the argument, for people."""
-
-    @classmethod
-    def of_training(cls, data: Any) -> "GivenData":
-        """Return the data of `dtj.train`: a tuple of arrays is one element, as a step gets it."""
-        return cls((data,) if isinstance(data, tuple) and holds_arrays(data) else data, name="data")
-
-    @classmethod
-    def of_validation(cls, data: Any) -> "GivenData":
-        """Return the data of `validation_data`: batched data, or a tuple (x, y) or (x, y, sample_weight) of arrays."""
-        if isinstance(data, tuple | list) and not is_dataset(data):
-            if len(data) not in {1, 2, 3}:
-                raise PreflightFailed(f"validation_data has {len(data)} parts; give (x, y) or (x, y, sample_weight)")
-            x, y, sample_weight = (*data, None, None)[:3]
-            return cls(x, y, sample_weight, name="validation_data")
-        return cls(data, name="validation_data")
-
-
 def get_data_adapter(
     data: GivenData,
     sharding: Sharding,
@@ -114,8 +96,11 @@ def get_data_adapter(
     shuffle: bool = True,
     seed: int = 0,
     length: EpochLength = EpochLength(),
+    counted_batches: Callable[[], int | None] = lambda: None,
 ) -> DataAdapter:
     """Return the adapter of training data.
+
+    `counted_batches()` returns how many batches an earlier start of the job has counted in it.
 
     Raises:
         PreflightFailed: an unsupported kind of data; or arguments that do not go together.
@@ -132,23 +117,27 @@ def get_data_adapter(
             batch_size = -(-arrays.size // length.batches)
         size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
         return ArrayAdapter(arrays, sharding, size, shuffle=bool(shuffle), seed=seed)
-    _check_batched(data)
+    check_batched(data)
     if isinstance(x, Arrays):
         size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
         return ArrayAdapter(ArrayData.of(x.structure), sharding, size, shuffle=bool(shuffle), seed=seed)
-    if _is_table(x):
+    if is_table(x):
         x = Pipeline(x, shuffle=10_000 if shuffle else 0)
     if isinstance(x, Pipeline):
         size = _batch_size(sharding.replicas, batch_size, per_replica_batch_size)
         _check_divisible(size.total, sharding.replicas)
         return PipelineAdapter(x, sharding, size, seed=seed)
-    if not is_dataset(x):
+    if not (is_dataset(x) or is_py_dataset(x) or is_generator(x)):
         return FunctionAdapter(x, sharding)
-    total = static_batch_size(x)
-    if data.class_weight is not None:
-        x = _with_class_weights(x, data.class_weight)
-    _check_batch_size(x, sharding, batch_size, per_replica_batch_size)
-    return TfDatasetAdapter(x, sharding, BatchSize(total, None), given_batches=length.batches, most_batches=length.most)
+    return _adapter_of_batches(
+        data,
+        sharding,
+        _GivenSize(sharding, batch_size, per_replica_batch_size),
+        shuffle=bool(shuffle),
+        seed=seed,
+        length=length,
+        counted_batches=counted_batches,
+    )
 
 
 def split_for_validation(data: GivenData, share: float) -> tuple[GivenData, GivenData]:
@@ -185,11 +174,18 @@ def get_validation_adapter(
     if holds_arrays(x) or isinstance(x, Arrays):
         given = ArrayData.of(x.structure) if isinstance(x, Arrays) else ArrayData.of(x, data.y, data.sample_weight)
         return ArrayAdapter(given, sharding, size, most_batches=steps)
-    _check_batched(data)
-    if _is_table(x):
+    check_batched(data)
+    if is_table(x):
         x = Pipeline(x)
     if isinstance(x, Pipeline):
         return PipelineAdapter(x, sharding, batch_size, most_batches=steps)
+    if is_py_dataset(x):
+        found = PyDatasetAdapter(x, sharding, most_batches=steps)
+        if found.batches_per_pass is None and steps is None:
+            raise PreflightFailed(f"{data.name} never ends; give validation_steps=")
+        return found
+    if is_generator(x):
+        return GeneratorAdapter(x, sharding, most_batches=steps)
     if is_dataset(x) and steps is not None:
         x = x.take(steps)
     adapter = TfDatasetAdapter(x, sharding, batch_size) if is_dataset(x) else FunctionAdapter(x, sharding)
@@ -201,26 +197,41 @@ def get_validation_adapter(
     return adapter
 
 
-def _is_table(data: Any) -> bool:
-    """Return whether this is a source of files."""
-    return hasattr(data, "blocks") and hasattr(data, "signature")
-
-
-def _check_batched(data: GivenData) -> None:
-    """Refuse what is no kind of data, and arguments that do not go with data that holds y and weights itself."""
-    x, kind = data.x, type(data.x).__name__
-    if x is None:
-        raise PreflightFailed(f"{data.name} is missing; give arrays, a tf.data.Dataset, or a dtj.data.Pipeline")
-    if not (isinstance(x, Pipeline | Arrays) or _is_table(x) or is_dataset(x) or callable(x)):
-        raise PreflightFailed(
-            f"{data.name} is a {kind}, which dtj.fit does not take; give arrays, a tf.data.Dataset, a "
-            "dtj.data.Pipeline, or fn(ctx)"
+def _adapter_of_batches(
+    data: GivenData,
+    sharding: Sharding,
+    given_size: "_GivenSize",
+    *,
+    shuffle: bool,
+    seed: int,
+    length: EpochLength,
+    counted_batches: Callable[[], int | None],
+) -> DataAdapter:
+    """Return the adapter of data that is batched by the global batch size."""
+    x = data.x
+    if is_py_dataset(x):
+        weighted = _class_weights(data.class_weight)
+        found = PyDatasetAdapter(
+            x, sharding, shuffle=shuffle, seed=seed, epoch_batches=length.batches, weighted=weighted
         )
-    for name, value in (("y", data.y), ("sample_weight", data.sample_weight)):
-        if value is not None:
-            raise PreflightFailed(f"{name} cannot be given beside {data.name}, a {kind}, which holds it itself")
-    if data.class_weight is not None and not is_dataset(x):
-        raise PreflightFailed(f"class_weight cannot be given beside {data.name}, a {kind}; give sample weights in it")
+        given_size.check(found.first_batch_size, "keras.utils.PyDataset")
+        return found
+    if is_generator(x):
+        read = GeneratorAdapter(x, sharding)
+        given_size.check(read.first_batch_size, type(x).__name__)
+        return read
+    total = static_batch_size(x)
+    if given_size.is_given:
+        given_size.check(first_batch_size(x), "tf.data.Dataset")
+    x = _class_weights(data.class_weight)(x)
+    return TfDatasetAdapter(
+        x,
+        sharding,
+        BatchSize(total, None),
+        given_batches=length.batches,
+        most_batches=length.most,
+        counted_batches=counted_batches,
+    )
 
 
 def _batch_size(replicas: int, batch_size: int | None, per_replica_batch_size: int | None) -> BatchSize:
@@ -237,29 +248,41 @@ def _check_divisible(total: int | None, replicas: int) -> None:
         )
 
 
-def _check_batch_size(
-    dataset: Any, sharding: Sharding, batch_size: int | None, per_replica_batch_size: int | None
-) -> None:
-    """Refuse a size per replica that is not that of the Dataset's batches: the learning rate is scaled by it.
+@dataclass(frozen=True, slots=True)
+class _GivenSize:
+    """The batch size that was given beside data that is batched."""
 
-    Another global size is not used, as in Keras, which is said once.
-    """
-    size = None if per_replica_batch_size is None else per_replica_batch_size * sharding.replicas
-    if size is not None and (found := first_batch_size(dataset)) not in {0, size}:
-        raise PreflightFailed(
-            f"per_replica_batch_size={per_replica_batch_size} makes global batches of {size}, and those of the "
-            f"tf.data.Dataset have {found}; leave it out, or batch the Dataset so"
-        )
-    if batch_size is not None and sharding.rank == 0 and (found := first_batch_size(dataset)) not in {0, batch_size}:
-        print(  # noqa: T201 - for people
-            f"dtj: batch_size={batch_size} is not used, because x is batched: its first batch has {found} examples",
-            file=sys.stderr,
-            flush=True,
-        )
+    sharding: Sharding
+    batch_size: int | None
+    per_replica_batch_size: int | None
+
+    @property
+    def is_given(self) -> bool:
+        return self.batch_size is not None or self.per_replica_batch_size is not None
+
+    def check(self, found: int, kind: str) -> None:
+        """Refuse a size per replica that is not that of the first batch: the learning rate is scaled by it.
+
+        Another global size is not used, as in Keras, which is said once.
+        """
+        each = self.per_replica_batch_size
+        size = None if each is None else each * self.sharding.replicas
+        if size is not None and found not in {0, size}:
+            raise PreflightFailed(
+                f"per_replica_batch_size={each} makes global batches of {size}, and those of the "
+                f"{kind} have {found}; leave it out, or batch the {kind.rsplit('.', 1)[-1]} so"
+            )
+        if self.batch_size is not None and self.sharding.rank == 0 and found not in {0, self.batch_size}:
+            print(  # noqa: T201 - for people
+                f"dtj: batch_size={self.batch_size} is not used, because x is batched: its first batch has {found} "
+                "examples",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
-def _with_class_weights(dataset: Any, class_weight: Any) -> Any:
-    """Return the Dataset with the weight of each example's class as sample weight."""
+def _class_weights(class_weight: Any) -> Callable[[Any], Any]:
+    """Return a function that adds the weight of each example's class, as sample weight, to a Dataset of batches."""
     import keras
 
     def weighted(*batch: Any) -> Any:
@@ -268,4 +291,4 @@ def _with_class_weights(dataset: Any, class_weight: Any) -> Any:
             raise PreflightFailed("class_weight needs batches (x, y) with one output and without sample weights")
         return x, y, class_weights_of_batch(y, class_weight)
 
-    return dataset.map(weighted)
+    return lambda dataset: dataset if class_weight is None else dataset.map(weighted)

@@ -70,6 +70,11 @@ class ArrayAdapter:
         """Return the number of examples."""
         return f"{self._data.size} examples"
 
+    def unread(self, position: DataPosition) -> int:
+        """Return 0: `dataset(position)` begins there."""
+        del position
+        return 0
+
     def dataset(self, position: DataPosition) -> Any:
         """Return infinite batches for the replicas of this process, or Shares of them."""
         numbers = split_for_replicas(self._order(position), self._sharding, self._size)

@@ -1,6 +1,5 @@
 """Splits global batches among processes and replicas, as evenly as possible: each example goes to one replica."""
 
-import warnings
 from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
@@ -72,17 +71,6 @@ def every_nth_example(dataset: Any, sharding: Sharding) -> Any:
         return as_element(every_nth_row(batch, sharding.rank, sharding.workers), dataset)
 
     return dataset.map(own)
-
-
-def skip_batches(dataset: Any, batches: int) -> Any:
-    """Skip batches, with a warning that they are read and discarded."""
-    if not batches:
-        return dataset
-    warnings.warn(
-        f"a plain tf.data.Dataset resumes by reading past {batches} batches; dtj.data.Pipeline jumps there",
-        stacklevel=3,
-    )
-    return dataset.skip(batches)
 
 
 def without_autotune(dataset: Any) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from dtj_trainer.data.adapters.batch_split import is_dataset, skip_batches, split_own_for_replicas, without_autotune
+from dtj_trainer.data.adapters.batch_split import is_dataset, split_own_for_replicas, without_autotune
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
 from dtj_trainer.errors import PreflightFailed
@@ -37,6 +37,10 @@ class FunctionAdapter:
         """Return the number of batches that were read."""
         return position.batches
 
+    def unread(self, position: DataPosition) -> int:
+        """Return how many batches at the beginning of `dataset(position)` were trained already: all of them."""
+        return position.batches
+
     @property
     def fingerprint(self) -> str:
         """Return "": every process has its own data, so nothing must be equal."""
@@ -46,8 +50,10 @@ class FunctionAdapter:
         """Return infinite batches for the replicas of this process, or Shares of them."""
         import tensorflow as tf
 
-        rest = skip_batches(self.given_dataset.repeat(), position.batches)
-        return split_own_for_replicas(rest, self._sharding.local_replicas).prefetch(tf.data.AUTOTUNE)
+        del position
+        return split_own_for_replicas(self.given_dataset.repeat(), self._sharding.local_replicas).prefetch(
+            tf.data.AUTOTUNE
+        )
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Return infinite batches of one server, from its first batch on."""

@@ -1,13 +1,12 @@
 """The adapter of a tf.data.Dataset of global batches."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.adapters.batch_split import (
     every_nth_example,
-    skip_batches,
     split_for_replicas,
     static_batch_size,
     without_autotune,
@@ -38,12 +37,14 @@ class TfDatasetAdapter:
         *,
         given_batches: int | None = None,
         most_batches: int | None = None,
+        counted_batches: Callable[[], int | None] = lambda: None,
     ) -> None:
         self.given_dataset = dataset
         self.batch_size = batch_size
         self._sharding = sharding
         self._given_batches = given_batches
         self._most_batches = most_batches
+        self._counted_batches = counted_batches
 
     @property
     def element_spec(self) -> Any:
@@ -54,11 +55,13 @@ class TfDatasetAdapter:
     def batches_per_pass(self) -> int | None:
         """Return the batches in one pass, if that is known.
 
-        A Dataset that does not know its length is read to count them only where the caller gave no number of batches.
+        A Dataset that does not know its length is read to count them only where the caller gave no number of batches,
+        and no earlier start of the job has counted them.
         """
         cardinality = int(self.given_dataset.cardinality())
         if cardinality == UNKNOWN and self._given_batches is None:
-            cardinality = self._count()
+            counted = self._counted_batches()
+            cardinality = self._count() if counted is None else counted
         if cardinality < 0:
             return None
         if cardinality == 0:
@@ -76,8 +79,13 @@ class TfDatasetAdapter:
         return INFINITE if most is not None and found > most else found
 
     def batches_before(self, position: DataPosition) -> int:
-        """Return the number of batches that were read."""
-        return self._read(position)
+        """Return the number of batches that were read: by examples, if all batches have one size."""
+        total = self.batch_size.total
+        return sum(span.examples for span in position.read) // total if total else position.batches
+
+    def unread(self, position: DataPosition) -> int:
+        """Return how many batches at the beginning of `dataset(position)` were trained already: all of them."""
+        return self.batches_before(position)
 
     @property
     def fingerprint(self) -> str:
@@ -85,23 +93,21 @@ class TfDatasetAdapter:
         return f"{self.batches_per_pass} batches"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches for the replicas of this process, or Shares of them.
-
-        The Dataset skips the examples read, if all its batches have one size, else the batches read.
+        """Return infinite batches for the replicas of this process, or Shares of them, from the first one on.
 
         Raises:
             PreflightFailed: each process would shuffle it differently.
         """
         import tensorflow as tf
 
+        del position
         workers = self._sharding.workers
         if workers > 1 and has_unseeded_shuffle(self.given_dataset):
             raise PreflightFailed(
                 f"the dataset is shuffled without a seed, so each of {workers} processes would read another "
                 "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
             )
-        rest = skip_batches(self.given_dataset.repeat(), self._read(position))
-        parts = split_for_replicas(rest, self._sharding, static_batch_size(self.given_dataset))
+        parts = split_for_replicas(self.given_dataset.repeat(), self._sharding, static_batch_size(self.given_dataset))
         return parts.prefetch(tf.data.AUTOTUNE)
 
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
@@ -111,10 +117,6 @@ class TfDatasetAdapter:
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch, each example once."""
         return without_autotune(every_nth_example(self.given_dataset, self._sharding))
-
-    def _read(self, position: DataPosition) -> int:
-        total = self.batch_size.total
-        return sum(span.examples for span in position.read) // total if total else position.batches
 
 
 def first_batch_size(dataset: Any) -> int:

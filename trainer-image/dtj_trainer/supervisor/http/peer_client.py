@@ -1,7 +1,7 @@
 """The client of the peers: sends every change of this pod's member, and receives theirs.
 
 One thread a peer, so that a slow name server or a dead address holds up nobody else. It asks again without a change
-only while we wait for the peers, or a coordinator makes no progress.
+only while we wait for the peers, or our process makes no progress.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LAST_RETRY_SECONDS: Final = 0.5
 ASK_SECONDS: Final = 0.25
 """Between two questions while we wait for the peers."""
 LOOK_SECONDS: Final = 2.0
-"""Between two questions while a coordinator makes no progress."""
+"""Between two questions while the process makes no progress."""
 ANSWER_BYTES: Final = 4_096
 PASSING_THREADS: Final = 8
 

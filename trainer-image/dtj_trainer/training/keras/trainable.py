@@ -25,6 +25,8 @@ class KerasTrainable:
         self._steps = KerasSteps(model, context, self._metrics, clip_norm=clip_norm)
         self._logged: set[str] = set()
         """What the model's own steps return, by name."""
+        self._updates_before = int(model.optimizer.iterations.numpy())
+        """The updates of earlier trainings of this model."""
         self._sync: Callable[[], None] | None = None
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
@@ -67,7 +69,7 @@ class KerasTrainable:
         optimizer = self._model.optimizer
         for each in (optimizer, getattr(optimizer, "inner_optimizer", None)):
             if each is not None:
-                each.iterations.assign(updates)
+                each.iterations.assign(self._updates_before + updates)
 
     def metrics(self) -> MetricValues:
         return self._as_logged(self._metrics.results())

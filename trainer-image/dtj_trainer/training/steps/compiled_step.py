@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dtj_trainer.checkpoint.content import TrainingPosition
-from dtj_trainer.compat.types import Dataset, Structure, Tensor
+from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.strategy.initial_values import broadcast
 from dtj_trainer.training.steps import packing
 from dtj_trainer.training.steps.step_iterator import StepIterator, explain_data_end
@@ -39,22 +40,21 @@ class _Returned(NamedTuple):
 
 
 class CompiledStep:
-    """A StepRunner that makes n steps per call, with the batches of `dataset(position)`."""
+    """A StepRunner that makes n steps per call, with the batches of `data`."""
 
     def __init__(
         self,
         context: TrainContext,
         trainable: Trainable,
-        dataset: Callable[[TrainingPosition], Dataset],
+        data: DataAdapter,
         *,
         accumulate: int,
-        batches_are_global: bool,
     ) -> None:
         self._context = context
         self._trainable = trainable
-        self._dataset = dataset
+        self._data = data
         self._accumulate = accumulate
-        self._iterator = StepIterator(context, batches_are_global=batches_are_global)
+        self._iterator = StepIterator(context, batches_are_global=data.batches_are_global)
         self._functions: dict[int, Callable[[Tensor, Tensor], Tensor]] = {}
         """By the batches of an update."""
         self._returned: _Returned
@@ -68,10 +68,16 @@ class CompiledStep:
 
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on; compiles at the first call."""
-        if self._iterator.seek(self._dataset(position)):
+        if self._iterator.seek(
+            self._data.dataset(position.data), self._data.unread(position.data), position.iterator_state
+        ):
             return
         broadcast(self._context.strategy)
         self._functions = {}
+
+    def iterator_state(self, position: TrainingPosition) -> bytes | None:
+        """Return what lets `seek` continue here without reading what was read, where the data needs and has it."""
+        return self._iterator.state if self._data.unread(position.data) else None
 
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` steps of `batches` batches each."""

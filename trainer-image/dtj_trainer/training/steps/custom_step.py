@@ -35,6 +35,9 @@ class CustomStep:
         self._state = state
         objects = dict(state) if isinstance(state, Mapping) else {"state_module": state}
         self.objects: Mapping[str, Any] = {**objects, "keras_seeds": _seeds(objects)}
+        iterations = getattr(self.objects.get("optimizer"), "iterations", None)
+        self._updates_before = 0 if iterations is None else int(iterations.numpy())
+        """The updates of earlier trainings by this optimizer."""
 
     reports_last_step = False
 
@@ -81,7 +84,7 @@ class CustomStep:
     def count_updates(self, updates: int) -> None:
         optimizer = self.objects.get("optimizer")
         if optimizer is not None and hasattr(optimizer, "iterations"):
-            optimizer.iterations.assign(updates)
+            optimizer.iterations.assign(self._updates_before + updates)
 
     def metrics(self) -> MetricValues:
         return {}

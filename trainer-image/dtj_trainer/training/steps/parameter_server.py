@@ -62,6 +62,9 @@ class ParameterServerStepRunner:
         self._functions: dict[int, Callable[[Structure], Tensor]] = {}
         self._health = ServerHealth(self._context)
 
+    def iterator_state(self, position: TrainingPosition) -> bytes | None:
+        """Return None: a coordinator reads past."""
+
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` steps of `batches` batches each."""
         import numpy as np

@@ -12,7 +12,8 @@ from dtj_trainer.compat.types import Coordinator, Dataset, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.data.position import DataPosition
-from dtj_trainer.training.steps.step_iterator import iterate
+from dtj_trainer.training.steps.read_past import read_past
+from dtj_trainer.training.steps.step_iterator import explain_data_end, iterate
 
 WAVE_BATCHES = 8
 """Batches a worker that wait in this process at a time."""
@@ -63,6 +64,8 @@ def closure_data(
         with tf.device("/job:chief/task:0/device:CPU:0"):
             dataset = data.dataset(position)
             iterator = iterate(dataset, context.strategy, context.local_replicas)
+            with explain_data_end():
+                read_past(lambda batches: _drop(iterator, batches), data.unread(position), context)
         return ChiefData(iterator, workers)
 
     def own() -> Dataset:
@@ -74,3 +77,9 @@ def closure_data(
         return tf.data.Dataset.choose_from_datasets(parts, tf.data.Dataset.from_tensors(number).repeat())
 
     return WorkerData(iter(coordinator.create_per_worker_dataset(own)))
+
+
+def _drop(iterator: Iterator[Structure], batches: int) -> None:
+    """Read so many batches."""
+    for _ in range(batches):
+        next(iterator)

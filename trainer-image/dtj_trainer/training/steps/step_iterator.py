@@ -1,15 +1,19 @@
 """The input iterator of a compiled step: the batches of this process, one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dtj_trainer.compat import tensorflow as compat
+from dtj_trainer.compat import iterators
 from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import PreflightFailed
+from dtj_trainer.training.steps.read_past import read_past
+
+LARGEST_STATE = 64 << 20
+"""Bytes of an iterator's state in a checkpoint, at most."""
 
 
 class StepIterator:
@@ -23,20 +27,75 @@ class StepIterator:
         self._batches_are_global = batches_are_global
         self._iterator: Any = None
         self._has_shares = False
+        self._saves_state = True
+        """Until it cannot, or its state is too large: shuffle buffers are part of it."""
 
     @property
     def can_seek(self) -> bool:
         """Return whether a trace with this iterator can continue with another dataset."""
-        return compat.can_seek(self._iterator)
+        return iterators.can_seek(self._iterator)
 
-    def seek(self, dataset: Dataset) -> bool:
-        """Read this dataset from its beginning; returns False if the step has to be traced again."""
-        if self._iterator is not None and self.can_seek:
-            compat.restart_iterator(self._iterator, dataset)
-            return True
-        self._has_shares = isinstance(dataset.element_spec, Share)
-        self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
-        return False
+    def seek(self, dataset: Dataset, unread: int, state: bytes | None) -> bool:
+        """Read this dataset from its batch `unread` on; returns False if the step has to be traced again.
+
+        `state` is that of an iterator at this batch, which is used if it fits.
+        """
+        traced = self._iterator is not None and self.can_seek
+        if traced:
+            iterators.restart_iterator(self._iterator, dataset)
+        else:
+            self._has_shares = isinstance(dataset.element_spec, Share)
+            self._iterator = iterate(dataset, self._context.strategy, self._context.local_replicas)
+        if unread and not (state and self._restore(dataset, state)):
+            with explain_data_end():
+                read_past(self._reader(), unread, self._context)
+        return traced
+
+    @property
+    def state(self) -> bytes | None:
+        """The state from which `seek` can continue at the next batch.
+
+        None with several processes or replicas, where TensorFlow cannot save it, and where it is too large.
+        """
+        import tensorflow as tf
+
+        if not self._saves_state or self._context.workers > 1 or not self.can_seek:
+            return None
+        try:
+            found = iterators.iterator_state(self._iterator)
+        except tf.errors.OpError:
+            found = None
+        if found is None or len(found) > LARGEST_STATE:
+            self._saves_state = False
+            return None
+        return found
+
+    def _restore(self, dataset: Dataset, state: bytes) -> bool:
+        """Set the state of the iterator; returns False, and begins the dataset again, if it does not fit."""
+        import tensorflow as tf
+
+        if self._context.workers > 1 or not self.can_seek:
+            return False
+        try:
+            iterators.restore_iterator(self._iterator, state)
+        except tf.errors.OpError:
+            iterators.restart_iterator(self._iterator, dataset)
+            return False
+        return True
+
+    def _reader(self) -> Callable[[int], None]:
+        """Return a function that reads so many batches, and drops them."""
+        import tensorflow as tf
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+        def read(batches: Tensor) -> Tensor:
+            def body(done: Tensor) -> Tensor:
+                with tf.control_dependencies(tf.nest.flatten(next(self._iterator), expand_composites=True)):
+                    return done + 1
+
+            return tf.while_loop(lambda done: done < batches, body, [tf.constant(0, tf.int64)])
+
+        return lambda batches: read(tf.constant(batches, tf.int64))
 
     def read(self, batches: int) -> tuple[tuple[Structure, ...], Tensor]:
         """Return one update's batches as Shares, and the seconds they took to come; traced.

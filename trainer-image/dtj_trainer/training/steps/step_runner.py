@@ -50,6 +50,9 @@ class StepRunner(Protocol):
     def seek(self, position: TrainingPosition) -> None:
         """Continue at this position; called before the first step."""
 
+    def iterator_state(self, position: TrainingPosition) -> bytes | None:
+        """Return what lets `seek` continue at this position, the present one, without reading what was read."""
+
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` updates of `batches` batches each."""
 

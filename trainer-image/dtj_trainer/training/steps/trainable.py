@@ -56,7 +56,7 @@ class Trainable(Protocol):
         """Add arrays to the metrics' accumulators: the sum of the `metric_updates` of steps."""
 
     def count_updates(self, updates: int) -> None:
-        """Set the optimizer's own count of updates, which asynchronous workers get wrong."""
+        """Set the optimizer's own count, which asynchronous workers get wrong, after the updates of this training."""
 
     def metrics(self) -> MetricValues:
         """Return the metrics since the last reset, over all replicas, numbers or arrays as in Keras.

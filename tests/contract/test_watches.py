@@ -1,4 +1,4 @@
-"""Where kopf is blind, the operator is not: lost deletions, watches that stand still, credentials that are refused.
+"""Where watches are blind, the operator is not: lost deletions, streams that stand still, refused credentials, labels.
 
 The operator works on a real API server, behind a proxy that loses events, stops streams and refuses tokens.
 """
@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from dtj_operator.app import kopf_app
 from dtj_operator.app.settings import Address
-from dtj_operator.cache import relist
+from dtj_operator.cache import relist, unwatched_objects
 from dtj_operator.cache.namespaced_name import NamespacedName
 from e2e.cluster import kubeconfig
 from e2e.cluster.control_plane import ControlPlane, start_control_plane
@@ -24,6 +25,7 @@ from tests.component.running_operator import JOBS, job, running_operator, until
 from tests.contract.operator_under_test import ROOT
 from tests.support.apiserver import Answer, EventType
 from tests.support.apiserver.kinds import JOBS as JOBS_KIND
+from tests.support.kubelet import Kubelet
 from tests.support.operator_process import OperatorProcess
 from tests.support.ports import free_port
 from tests.support.realserver import RealCluster, RealServer, prepare
@@ -141,6 +143,37 @@ async def test_when_no_list_succeeds_any_more_the_probe_says_so_and_after_that_i
         await until(lambda: len(pods(server)) == 2, SECONDS)
         assert knows(operator, server, "train")
         await becomes(port, 200)
+
+
+async def test_a_pod_and_a_service_that_lose_their_labels_are_still_the_jobs(
+    server: RealServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unwatched_objects, "PERIOD_SECONDS", 0.2)
+    without = {"metadata": {"labels": {"dtj.dev/job-name": None, "dtj.dev/attempt": None, "dtj.dev/role": None}}}
+
+    def status() -> dict[str, Any]:
+        return (server.get(JOBS, server.namespace, "train") or {}).get("status") or {}
+
+    def uid(name: str) -> str:
+        return str((server.get("pods", server.namespace, name) or {"metadata": {"uid": ""}})["metadata"]["uid"])
+
+    async with Kubelet(server) as kubelet:
+        async with running_operator(server):  # type: ignore[arg-type]
+            create(server, "train")
+            await until(lambda: status().get("phase") == "Running", SECONDS)
+            before = uid("train-worker-1")
+            server.patch("pods", server.namespace, "train-worker-1", without)
+            server.patch("services", server.namespace, "train", without)
+            await asyncio.sleep(2.0)
+        # One that has just started cannot see them either.
+        async with running_operator(server):  # type: ignore[arg-type]
+            await asyncio.sleep(1.0)
+            assert (uid("train-worker-1"), status()["restarts"]["total"]) == (before, 0)
+            assert kubelet.exit("train-worker-1", 1)
+            await until(lambda: status()["restarts"]["byCause"] == {"UserError": 1}, SECONDS)
+            await until(lambda: uid("train-worker-1") not in {"", before}, SECONDS)
+            await until(lambda: status()["phase"] == "Running", SECONDS)
+    assert status()["attempt"] == 1
 
 
 async def test_an_operator_whose_credentials_are_not_accepted_ends_with_one_sentence(

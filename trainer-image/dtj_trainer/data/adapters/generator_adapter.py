@@ -1,0 +1,148 @@
+"""The adapter of generators and of PyTorch's DataLoaders, which can be read from their beginning only."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from types import GeneratorType
+from typing import Any
+
+from dtj_trainer.compat.types import Structure
+from dtj_trainer.data.adapters.batch_split import every_nth_example, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.python_batches import SAMPLES, batch_size_of, digest, python_dataset, spec_of, to_batch
+from dtj_trainer.data.position import DataPosition
+from dtj_trainer.data.sharding import BatchSize, Sharding
+from dtj_trainer.errors import PreflightFailed
+
+KEPT = 16
+"""Batches that are kept at the beginning: a standby reads a few before it knows where to continue."""
+
+
+class GeneratorAdapter:
+    """A generator or DataLoader of global batches: every process reads all of it and takes its part of each batch."""
+
+    reads_in_python = True
+    batches_are_global = True
+    passes_end = True
+    batch_size = BatchSize(None, None)
+
+    def __init__(self, data: Any, sharding: Sharding, *, most_batches: int | None = None) -> None:
+        self._sharding = sharding
+        self._most_batches = most_batches
+        self._name = type(data).__name__
+        self._again = not isinstance(data, GeneratorType)
+        samples = list(itertools.islice(iter(data), SAMPLES))
+        if not samples:
+            raise PreflightFailed(f"x, a {self._name}, gives no batch; check what it reads")
+        self._data: Any = data if self._again else itertools.chain(samples, data)
+        self._samples = [to_batch(sample) for sample in samples]
+        self._replay = _Replay(self._passes(), self._name)
+
+    @property
+    def batches_per_pass(self) -> int | None:
+        """Return the number of batches of a DataLoader that knows it."""
+        if not self._again or not hasattr(self._data.dataset, "__len__"):
+            return None
+        return len(self._data)
+
+    @property
+    def element_spec(self) -> Any:
+        """Return the structure of one global batch."""
+        return spec_of(self._samples)
+
+    @property
+    def first_batch_size(self) -> int:
+        """Return the number of examples of the first batch."""
+        return batch_size_of(self._samples[0])
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a digest of the first batches."""
+        return f"first batches with the SHA-256 {digest(self._samples)}"
+
+    @property
+    def difference(self) -> str:
+        """Return what to do where processes have other batches than the chief."""
+        return (
+            f"x, a {self._name}, gives other batches in this process than in the chief, and every process has to get "
+            "the same; seed what shuffles or draws them, for example numpy.random.default_rng(1), or "
+            "torch.Generator().manual_seed(1) for a DataLoader"
+        )
+
+    def batches_before(self, position: DataPosition) -> int:
+        """Return the number of batches that were read."""
+        return position.batches
+
+    def unread(self, position: DataPosition) -> int:
+        """Return how many batches at the beginning of `dataset(position)` were trained already."""
+        return position.batches
+
+    def dataset(self, position: DataPosition) -> Any:
+        """Return all batches for the replicas of this process, or Shares of them."""
+        import tensorflow as tf
+
+        del position
+        batches = python_dataset(self._replay.read, self.element_spec)
+        return split_for_replicas(batches, self._sharding, None).prefetch(tf.data.AUTOTUNE)
+
+    def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
+        """Raise: it is read in this process."""
+        raise NotImplementedError
+
+    def evaluation_dataset(self) -> Any:
+        """Return the share of this process of each batch; those of a generator are kept for the next evaluation."""
+        batches = python_dataset(lambda: map(to_batch, self._data), self.element_spec).take(self._most_batches or -1)
+        own = every_nth_example(batches, self._sharding)
+        return without_autotune(own if self._again else own.cache())
+
+    def _passes(self) -> Iterator[Structure]:
+        """Yield the batches of a generator, or those of a DataLoader pass after pass."""
+        yield from map(to_batch, self._data)
+        while self._again:
+            yield from map(to_batch, self._data)
+
+
+class _Replay:
+    """Batches that can be read once, and again from their beginning until more than KEPT were read.
+
+    A new reading ends the one before.
+    """
+
+    def __init__(self, batches: Iterator[Structure], name: str) -> None:
+        self._batches = batches
+        self._name = name
+        self._lock = threading.Lock()
+        self._reading = 0
+        self._drawn = 0
+        self._kept: list[Structure] = []
+
+    def read(self) -> Iterator[Structure]:
+        """Yield the batches from the first one on.
+
+        Raises:
+            PreflightFailed: too many were read before.
+        """
+        with self._lock:
+            self._reading += 1
+            reading = self._reading
+            if self._drawn > KEPT:
+                raise PreflightFailed(
+                    f"x, a {self._name}, was read already and cannot be read again; make a new one for each training"
+                )
+        for number in itertools.count():
+            with self._lock:
+                batch = self._batch(number) if reading == self._reading else None
+            if batch is None:
+                return
+            yield batch
+
+    def _batch(self, number: int) -> Structure | None:
+        """Return a batch, the next one at most; None after the last."""
+        if number < len(self._kept):
+            return self._kept[number]
+        batch = next(self._batches, None)
+        self._drawn += 1
+        if self._drawn > KEPT:
+            self._kept.clear()
+        elif batch is not None:
+            self._kept.append(batch)
+        return batch
