@@ -28,7 +28,7 @@ def imported_by(program: str) -> set[str]:
     """First names of the modules that are not Python's own."""
     shown = "import sys; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
     bare, loaded = (set(run(f"{line}\n{shown}").stdout.split()) for line in ("", program))
-    return loaded - bare
+    return loaded - bare - {"__mp_main__"}  # what multiprocessing calls the program itself
 
 
 def test_every_name_of_the_public_package_is_that_of_the_trainer():
