@@ -17,6 +17,7 @@ def a_status() -> SupervisorStatus:
         phase="waiting",
         progress={},
         restarts=0,
+        recoveries={"count": 0, "last": None},
         ready_until=-math.inf,
         probe_port=None,
         member=Member("", 0, Task("worker", 0), "a", ""),

@@ -10,6 +10,7 @@ from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor.cluster_start import ClusterStart
 from dtj_trainer.supervisor.membership import Member
+from dtj_trainer.supervisor.restart_policy import RestartCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class SupervisorStatus:
     progress: Mapping[str, object]
     """The part of /status about the training, by its keys."""
     restarts: int
+    recoveries: Mapping[str, object]
+    """Those in place, by the keys of /status."""
     ready_until: float
     """Until when the pod is ready (monotonic seconds); -inf while it is not, inf where that does not end by itself."""
     probe_port: int | None
@@ -45,6 +48,7 @@ def status_body(status: SupervisorStatus) -> dict[str, object]:
         "job": status.member.job,
         "phase": status.phase,
         "restarts": status.restarts,
+        "recoveries": status.recoveries,
     }
 
 
@@ -77,7 +81,7 @@ def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
     return -math.inf, cluster.config.endpoint(cluster.config.task)[1]
 
 
-def current_status(cluster: ClusterStart, restarts: int, now: float) -> SupervisorStatus:
+def current_status(cluster: ClusterStart, restarts: RestartCounter, now: float) -> SupervisorStatus:
     """Return the status at the end of a turn."""
     membership, standby, process = cluster.membership, cluster.standby, cluster.process
     ready_until, probe_port = _readiness(cluster)
@@ -85,7 +89,8 @@ def current_status(cluster: ClusterStart, restarts: int, now: float) -> Supervis
         published_at=now,
         phase=_phase(cluster),
         progress=cluster.progress.status(),
-        restarts=restarts,
+        restarts=restarts.total,
+        recoveries=restarts.recoveries.status(),
         ready_until=ready_until,
         probe_port=probe_port,
         member=membership.me,
