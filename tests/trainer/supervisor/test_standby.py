@@ -63,6 +63,12 @@ def assert_recovered(told: Any, times: int, victim: int) -> None:
     assert 0 < last["seconds"] < 60
 
 
+def recovered(pods: list[Pod], times: int, victim: int) -> None:
+    until(lambda: all(recoveries(pod)["count"] == times for pod in pods), f"not all recovered {times} times")
+    for pod in pods:
+        assert_recovered(recoveries(pod), times, victim)
+
+
 def weights(pod: Pod) -> list[float]:
     return [float(value) for value in pod.said[-1].split()[1:]]
 
@@ -75,9 +81,7 @@ def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: La
         os.kill(forks(pods[victim])[0], signal.SIGKILL)
         restarted(pods, times)
         assert [forks(pod)[0] for pod in pods] == standbys
-        until(lambda times=times: all(recoveries(pod)["count"] == times for pod in pods), "not all have recovered")
-        for pod in pods:
-            assert_recovered(recoveries(pod), times, victim)
+        recovered(pods, times, victim)
     slow.unlink()
     assert [pod.wait() for pod in pods] == [0, 0]
     for pod in pods:
