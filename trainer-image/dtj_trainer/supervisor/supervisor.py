@@ -217,6 +217,8 @@ class Supervisor:
         )
         if isinstance(decision, Restart):
             self._restart(process, decision, now)
+        elif decision.exit_class == ExitClass.DONE and self._cluster.collective and not self._shutdown.done:
+            self._shutdown.program_done(now, job_done=False)  # it has said nothing, and its peers have to know
         else:
             self._shutdown.end(decision, process.exit)
 
@@ -238,8 +240,7 @@ class Supervisor:
 
     def _receive(self, now: float) -> None:
         """Apply what the training process and the standby have said."""
-        process = self._cluster.process
-        if process is not None:
+        if (process := self._cluster.process) is not None:
             for message in process.messages():
                 self._on_message(process, message, now)
         if self._standby:
