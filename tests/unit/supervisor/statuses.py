@@ -19,7 +19,7 @@ def a_status() -> SupervisorStatus:
         restarts=0,
         recoveries={"count": 0, "last": None},
         ready_until=-math.inf,
-        probe_port=None,
+        probe=None,
         member=Member("", 0, Task("worker", 0), "a", ""),
         known={},
         peers_ready=0,

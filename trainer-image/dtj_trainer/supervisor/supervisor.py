@@ -86,6 +86,7 @@ class Supervisor:
             config=config,
             mode=mode,
             order=start_order(program, mode, has_peers=bool(self._membership.peers)),
+            probe=config.listener(environment.strategy_type),
             pool=pool,
             cgroup=self._cgroup,
             membership=self._membership,

@@ -27,8 +27,8 @@ class SupervisorStatus:
     """Those in place, by the keys of /status."""
     ready_until: float
     """Until when the pod is ready (monotonic seconds); -inf while it is not, inf where that does not end by itself."""
-    probe_port: int | None
-    """Where given, the pod is ready if something listens there."""
+    probe: tuple[str, int] | None
+    """Host and port; where given, the pod is ready if something listens there."""
     member: Member
     """The member that the peers receive."""
     known: Mapping[Task, Member]
@@ -65,8 +65,8 @@ def _phase(cluster: ClusterStart) -> str:
     return progress.phase or ("training" if progress.stepped else "starting")
 
 
-def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
-    """Return until when the pod is ready, and the port to probe for a program that reports no steps."""
+def _readiness(cluster: ClusterStart) -> tuple[float, tuple[str, int] | None]:
+    """Return until when the pod is ready, and what to probe for a program that reports no steps."""
     progress, shutdown = cluster.progress, cluster.shutdown
     if shutdown.done:
         return math.inf, None
@@ -78,13 +78,13 @@ def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
         return progress.ready_until, None
     if not cluster.collective:
         return math.inf, None
-    return -math.inf, cluster.config.endpoint(cluster.config.task)[1]
+    return -math.inf, cluster.probe
 
 
 def current_status(cluster: ClusterStart, restarts: RestartCounter, now: float) -> SupervisorStatus:
     """Return the status at the end of a turn."""
     membership, standby, process = cluster.membership, cluster.standby, cluster.process
-    ready_until, probe_port = _readiness(cluster)
+    ready_until, probe = _readiness(cluster)
     return SupervisorStatus(
         published_at=now,
         phase=_phase(cluster),
@@ -92,7 +92,7 @@ def current_status(cluster: ClusterStart, restarts: RestartCounter, now: float) 
         restarts=restarts.total,
         recoveries=restarts.recoveries.status(),
         ready_until=ready_until,
-        probe_port=probe_port,
+        probe=probe,
         member=membership.me,
         known=dict(membership.known),
         peers_ready=len(membership.peers) - len(cluster.missing()),
