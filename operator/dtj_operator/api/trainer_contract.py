@@ -23,8 +23,14 @@ TERMINATION_KEYS: Final = (
     "exitCode",
     "step",
     "checkpointStep",
+    "totalSteps",
+    "epoch",
+    "stepsPerSecond",
+    "examplesPerSecond",
+    "loss",
     "metrics",
     "restarts",
+    "recoveries",
     "exception",
     "message",
 )
@@ -42,7 +48,7 @@ PROGRESS_KEYS: Final = (
 )
 """Keys of `status.progress`, and of /status."""
 
-STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "job", "phase", "restarts")
+STATUS_KEYS: Final = (*PROGRESS_KEYS, "role", "index", "attempt", "job", "phase", "restarts", "recoveries")
 """Keys of GET /status."""
 
 

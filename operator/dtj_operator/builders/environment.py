@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dtj_operator.api.trainer_contract import Environment
+from dtj_operator.builders.keras_distribution import keras_distribution
 from dtj_operator.builders.main_container import gpu_count
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.builders.tf_config import has_cluster, tf_config
@@ -36,7 +37,10 @@ def checkpoint_json(job: Job) -> str:
 def environment_variables(
     job: Job, role: Role, index: int, attempt: int, container: Mapping[str, Any]
 ) -> dict[str, str]:
-    """Return the operator's variables by name; TF_CONFIG is one of them if the job has more than one pod."""
+    """Return the operator's variables by name; TF_CONFIG is one of them if the job has more than one pod.
+
+    Those of keras.distribution are among them unless the container sets them.
+    """
     values = {
         Environment.JOB: job.name,
         Environment.UID: job.uid,
@@ -51,11 +55,12 @@ def environment_variables(
     result = {str(name): value for name, value in values.items()}
     if has_cluster(job):
         result[TF_CONFIG] = tf_config(job, role, index)
-    return result
+    given = {entry.get("name") for entry in container.get("env") or ()}
+    return result | {name: value for name, value in keras_distribution(job, role, index).items() if name not in given}
 
 
 def variable_names(job: Job) -> set[str]:
-    """Return the names of the operator's variables."""
+    """Return the names of the variables that a template cannot set."""
     return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
 
 

@@ -29,7 +29,7 @@ def has_cluster(job: Job) -> bool:
 
 def tf_config(job: Job, role: Role, index: int) -> str:
     """Return the JSON for one pod."""
-    cluster = _cluster_json(job.name, job.namespace, job.spec.cluster_domain, _sizes(job))
+    cluster = _cluster_json(job.name, job.namespace, job.spec.cluster_domain, cluster_sizes(job))
     return _with_task(cluster, role, index)
 
 
@@ -45,7 +45,7 @@ def tf_config_problem(job: Job) -> str:
         return ""
     addresses = (
         pod_address(job.name, job.namespace, job.spec.cluster_domain, role, count - 1, port)
-        for role, count, port in _sizes(job)
+        for role, count, port in cluster_sizes(job)
     )
     longest = max(addresses, key=len)
     return (
@@ -59,7 +59,7 @@ def _longest(job: Job) -> int:
     """Return the length of the longest TF_CONFIG of the job's pods."""
     domain = job.spec.cluster_domain
     cluster = len("{}")
-    for role, count, port in _sizes(job):
+    for role, count, port in cluster_sizes(job):
         first = len(json.dumps(pod_address(job.name, job.namespace, domain, role, 0, port)))
         # The first address has one digit of index; each is followed by a comma or the closing bracket.
         cluster += len(f'"{role}":[,') + count * first + count + _digits(count) - count
@@ -77,7 +77,7 @@ def _with_task(cluster: str, role: Role, index: int) -> str:
     return f'{{"cluster":{cluster},"task":{{"type":"{role}","index":{index}}}}}'
 
 
-def _sizes(job: Job) -> tuple[tuple[Role, int, int], ...]:
+def cluster_sizes(job: Job) -> tuple[tuple[Role, int, int], ...]:
     """Return role, replicas and port of each role that is part of the cluster."""
     counts = ((role, job.spec.replicas(role)) for role in TRAINING_ROLES)
     return tuple((role, count, _port(job, role)) for role, count in counts if count)

@@ -89,6 +89,15 @@ def test_an_error_of_another_worker_after_its_training_is_its_own_and_the_job_en
     assert (folder / "uploaded").exists()
 
 
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_program_that_leaves_by_os_exit_is_done_too(index: int, launch: Launcher, folder: Path, tmp_path: Path):
+    environment = saving(tmp_path / "state")
+    arguments = ("--start-seconds", "20", "afterwards.py", str(folder), f"{index} leaves", "3")
+    pods = launch.cluster(*arguments, environments=dict.fromkeys(range(2), environment))
+    assert [pod.wait(30) for pod in pods] == [0, 0], pods[0].log + pods[1].log
+    assert (tmp_path / "state" / "done.json").exists() == (index == 1)  # written when a program ends by itself
+
+
 def test_a_worker_that_is_told_to_stop_while_it_waits_says_that_the_state_is_saved(
     launch: Launcher, folder: Path, tmp_path: Path
 ):

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,6 +53,22 @@ def restarted(pods: list[Pod], times: int) -> None:
     until(lambda: all(pod.status()["restarts"] == times for pod in pods), f"not all restarted {times} times")
 
 
+def recoveries(pod: Pod) -> Any:
+    return pod.status()["recoveries"]
+
+
+def assert_recovered(told: Any, times: int, victim: int) -> None:
+    last = told["last"]
+    assert (told["count"], last["cause"], last["role"], last["index"]) == (times, "killed", "worker", victim)
+    assert 0 < last["seconds"] < 60
+
+
+def recovered(pods: list[Pod], times: int, victim: int) -> None:
+    until(lambda: all(recoveries(pod)["count"] == times for pod in pods), f"not all recovered {times} times")
+    for pod in pods:
+        assert_recovered(recoveries(pod), times, victim)
+
+
 def weights(pod: Pod) -> list[float]:
     return [float(value) for value in pod.said[-1].split()[1:]]
 
@@ -64,8 +81,14 @@ def test_standbys_take_over_again_and_again_and_the_model_is_the_same(launch: La
         os.kill(forks(pods[victim])[0], signal.SIGKILL)
         restarted(pods, times)
         assert [forks(pod)[0] for pod in pods] == standbys
+        recovered(pods, times, victim)
     slow.unlink()
     assert [pod.wait() for pod in pods] == [0, 0]
+    for pod in pods:
+        ended = pod.termination()
+        assert_recovered(ended["recoveries"], 2, 1)
+        assert ended["totalSteps"] == STEPS
+        assert ended["loss"] is not None
     undisturbed = job(launch, tmp_path / "undisturbed", slow)
     assert [pod.wait() for pod in undisturbed] == [0, 0]
     assert weights(pods[0]) == pytest.approx(weights(undisturbed[0]), rel=1e-4, abs=1e-6)

@@ -137,6 +137,34 @@ def test_the_environment_says_who_the_pod_is():
     }
 
 
+KERAS = ("KERAS_DISTRIBUTION_JOB_ADDRESSES", "KERAS_DISTRIBUTION_NUM_PROCESSES", "KERAS_DISTRIBUTION_PROCESS_ID")
+
+
+def test_keras_distribution_knows_its_processes_where_the_program_builds_everything_itself():
+    world = job(chief=1, worker=2, ps=1, evaluator=1).spec(strategy={"type": "None"})
+    addresses = ",".join(f"train-{name}.train.team.svc:2222" for name in ("chief-0", "worker-0", "worker-1"))
+    for place, (role, index) in enumerate([("chief", 0), ("worker", 0), ("worker", 1)]):
+        values = environment(build_pod(world.job, role, index, 0))
+        assert [values[name] for name in KERAS] == [addresses, "3", f"{place}"]
+    for role in ("ps", "evaluator"):
+        assert environment(build_pod(world.job, role, 0, 0)).keys().isdisjoint(KERAS)
+
+
+@pytest.mark.parametrize(("size", "strategy"), [(2, "Auto"), (2, "MultiWorkerMirrored"), (1, "None")])
+def test_keras_distribution_is_not_told_of_one_process_or_of_tensorflows_cluster(size: int, strategy: str):
+    world = job(worker=size).spec(strategy={"type": strategy})
+    assert environment(build_pod(world.job, "worker", 0, 0)).keys().isdisjoint(KERAS)
+
+
+def test_what_the_template_says_to_keras_distribution_stays():
+    given = template()
+    given["spec"]["containers"][0]["env"] = [{"name": KERAS[0], "value": "mine:1"}]
+    world = job(worker={"replicas": 2, "template": given}).spec(strategy={"type": "None"})
+    values = environment(build_pod(world.job, "worker", 1, 0))
+    assert [values[name] for name in KERAS] == ["mine:1", "2", "1"]
+    assert overridden_fields(world.job) == []
+
+
 def test_ours_win_over_the_users_variables_and_the_rest_stays():
     given = template()
     given["spec"]["containers"][0]["env"] = [

@@ -52,7 +52,7 @@ def test_it_is_ready_until_the_moment_that_the_status_gives(pod: Pod):
 
 def test_a_program_that_reports_no_steps_is_ready_when_its_port_is_open(pod: Pod):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        pod.now = replace(pod.now, probe_port=server.getsockname()[1])
+        pod.now = replace(pod.now, probe=server.getsockname())
         assert pod.ready()
     assert not pod.ready()
 

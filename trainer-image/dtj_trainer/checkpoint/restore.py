@@ -1,7 +1,8 @@
 """Restores the newest whole checkpoint, the same one in every process.
 
-The chief names a checkpoint, all processes read it at once, and the chief says whether it was whole. A broken one is
-set aside only when a whole one is found: otherwise the next start would begin from nothing.
+The chief names a checkpoint, all processes read it at once, and the chief says whether it was whole; a process without
+peers decides by itself. A broken one is set aside only when a whole one is found: otherwise the next start would begin
+from nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ def restore_newest(
         PreflightFailed: all checkpoints are broken; this one is of another model; this process cannot see it.
         Fenced: a newer attempt has taken over.
     """
-    if checkpointer.owner is None:
+    if checkpointer.owner is None and coordination.has_peers:
         return _follow(checkpointer, coordination, objects, check)
     files, listed = checkpointer.folder.names(), index_file.read(checkpointer.folder)
     names = index_file.candidates(listed or (), files)
@@ -50,7 +51,7 @@ def restore_newest(
             continue
         coordination.broadcast(WHOLE)
         whole = [each for each in names if each not in broken and index_file.is_complete(each, files)]
-        if broken or whole != listed:
+        if checkpointer.owner is not None and (broken or whole != listed):
             checkpointer.owner.check()
             set_aside(checkpointer.folder, broken, whole)
         return True

@@ -69,6 +69,16 @@ class TfConfig:
         host, _, port = self.address(task).rpartition(":")
         return host.strip("[]"), int(port)
 
+    def listener(self, strategy: str) -> tuple[str, int]:
+        """Return host and port where a server listens once the cluster of this process is formed.
+
+        TensorFlow has one in each process. A program that builds everything itself has at least the leader's: Keras on
+        JAX has no other.
+        """
+        if strategy == "None" and self.training_tasks:
+            return self.endpoint(self.leader)
+        return "127.0.0.1", self.endpoint(self.task)[1] if self.task.role in self.cluster else 0
+
     def at(self, ports: Mapping[Task, int]) -> TfConfig:
         """Return the same hosts, at other ports for these tasks."""
         return self._with_addresses(lambda task, host, port: f"{host}:{ports.get(task, port)}")

@@ -33,6 +33,11 @@ class CoordinationService:
             self._store = compat.key_value_store()
 
     @property
+    def has_peers(self) -> bool:
+        """Whether other processes share the store."""
+        return self._store is not None
+
+    @property
     def _key_value_store(self) -> KeyValueStore:
         assert self._store is not None
         return self._store

@@ -41,6 +41,8 @@ class ClusterStart:
     config: TfConfig
     mode: TaskMode
     order: StartOrder
+    probe: tuple[str, int]
+    """Where something listens once the programs have formed their cluster, if they report nothing by themselves."""
     pool: ProcessPool
     cgroup: Cgroup
     membership: Membership

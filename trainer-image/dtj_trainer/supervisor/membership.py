@@ -19,6 +19,9 @@ from typing import Final
 
 from dtj_trainer.cluster.tf_config import Task
 
+MAX_CAUSE: Final = 32
+"""Characters that are kept of a peer's word."""
+
 
 class MemberState(StrEnum):
     """The state of a supervisor in its generation; the values are part of the messages between pods."""
@@ -63,6 +66,8 @@ class Member:
     """Its process formed the cluster with its peers' ahead of time, as their standbys."""
     standby_port: int = 0
     """Where TensorFlow listens in every other cluster formed ahead of time; 0: it forms none."""
+    cause: str = ""
+    """Why its last process ended, where that was no consequence of what happened to a peer."""
     sequence: int = 0
     """How many changes of the above came before. Answers and calls overtake each other: the highest number counts."""
 
@@ -80,6 +85,7 @@ class Member:
             "formation": self.member_set,
             "standby": self.standby,
             "standby_port": self.standby_port,
+            "cause": self.cause,
             "word": self.sequence,
         }
         return json.dumps(body, separators=(",", ":")).encode()
@@ -100,6 +106,7 @@ class Member:
                 member_set=str(body["formation"]),
                 standby=bool(body.get("standby")),
                 standby_port=int(body.get("standby_port", 0)),
+                cause=str(body.get("cause", ""))[:MAX_CAUSE],
                 sequence=int(body.get("word", 0)),
             )
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -134,11 +141,10 @@ class Membership:
         self.known[peer.task] = peer
         return None
 
-    def process_lost(self) -> None:
-        """Go to the next generation: this pod's process is gone or about to go."""
-        self._become(
-            replace(self.me, generation=self.me.generation + 1, state=MemberState.LEAVING, member_set="", standby=False)
-        )
+    def process_lost(self, cause: str = "") -> None:
+        """Go to the next generation: this pod's process is gone or about to go, for that cause if it has its own."""
+        lost = replace(self.me, state=MemberState.LEAVING, member_set="", standby=False, cause=cause)
+        self._become(replace(lost, generation=self.me.generation + 1))
 
     def set_state(self, state: MemberState) -> None:
         """Set the state of this member."""

@@ -98,7 +98,13 @@ def uses_dtj(text: str) -> bool:
 
 
 def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:
-    """Return whether TensorFlow may be imported ahead of the program; not with a TPU, whose chips it would claim."""
+    """Return whether TensorFlow may be imported ahead of the program.
+
+    Not with a TPU, whose chips it would claim, and not for Keras on another back end, whose threads do not survive a
+    fork.
+    """
+    if environment.get("KERAS_BACKEND", "tensorflow") != "tensorflow":
+        return False
     if choice == "off" or strategy == "TPU" or environment.get("TPU_NAME") or tpu_there(environment):
         return False
     return program is None or not variables_set_for_import(program.text())

@@ -1,4 +1,6 @@
-"""Whether the end of a training process means a restart in place or the end of the container; counts and backoff."""
+"""Whether the end of a training process means a restart in place or the end of the container; counts, backoff,
+recoveries.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,17 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
+from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import ProcessExit
+from dtj_trainer.supervisor.membership import Membership
 from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 
+PEER_LOST: Final = "peer-lost"
+"""The cause of a restart that follows from what happened to a peer."""
 QUICK_SECONDS: Final = 1.0
 """A process that ends sooner has failed at its start."""
 FIRST_BACKOFF: Final = 0.25
@@ -45,6 +52,11 @@ class Restart:
     message: str
     when_used_up: ExitStatus
     """How the container ends when no restarts are left."""
+
+    @property
+    def own_cause(self) -> str:
+        """The cause, if it is not what happened to a peer."""
+        return "" if self.cause == PEER_LOST else self.cause
 
 
 def decide_restart(  # noqa: PLR0911 - a table, first match wins
@@ -96,7 +108,7 @@ def _as_reported(reported: ProcessExit, code: int, *, serves: bool, collective: 
 
 
 def _peer_lost(message: str) -> Restart:
-    return Restart("peer-lost", message, ExitStatus(ExitClass.PEER_LOST, EXIT_RETRY, message))
+    return Restart(PEER_LOST, message, ExitStatus(ExitClass.PEER_LOST, EXIT_RETRY, message))
 
 
 def _stalled(message: str) -> Restart:
@@ -111,11 +123,59 @@ def _killed(number: int, *, oom: bool) -> Restart | ExitStatus:
     return Restart("killed", text, ExitStatus(ExitClass.KILLED, 128 + number, text))
 
 
+class Recoveries:
+    """The recoveries in place that this pod took part in: from the loss of a process until all train again."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._count = 0
+        self._last: Mapping[str, object] | None = None
+        self._lost_at: float | None = None
+        """Since when training is interrupted."""
+        self._cause = ""
+        self._pods: Mapping[Task, str] = {}
+        """The incarnations of the peers at that time."""
+
+    def status(self) -> Mapping[str, object]:
+        """Return what /status and the termination message say."""
+        return {"count": self._count, "last": self._last}
+
+    def begin(self, cause: str, now: float) -> None:
+        """Take note that the training process was lost, unless a recovery goes on already."""
+        if self._lost_at is None:
+            self._lost_at, self._cause = now, cause
+            self._pods = {task: peer.incarnation for task, peer in self._membership.known_peers.items()}
+
+    def end(self, now: float, wall: float) -> None:
+        """Take note that steps are made, in which all peers of a collective take part; `wall` is Unix time.
+
+        If a peer is a new pod, that was no recovery in place.
+        """
+        if self._lost_at is None:
+            return
+        lost_at, self._lost_at = self._lost_at, None
+        peers = self._membership.known_peers
+        if any(task in peers and peers[task].incarnation != pod for task, pod in self._pods.items()):
+            return
+        me = self._membership.me
+        failed = [one for one in (me, *peers.values()) if one.generation == me.generation and one.cause]
+        who = min(failed, key=lambda one: one.task, default=me)
+        self._count += 1
+        self._last = {
+            "time": f"{datetime.fromtimestamp(wall, UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+            "seconds": round(now - lost_at, 3),
+            "cause": who.cause or self._cause,
+            "role": who.task.role,
+            "index": who.task.index,
+        }
+
+
 class RestartCounter:
     """A counter of restarts, with the limit and the backoff of the next one."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, membership: Membership) -> None:
         self.limit = limit
+        self.recoveries = Recoveries(membership)
         self.total = 0
         """All restarts of this container."""
         self.used = 0
@@ -132,8 +192,9 @@ class RestartCounter:
         """Allow all restarts again: training has made much progress."""
         self.used = 0
 
-    def count(self, process: TrainingProcess, now: float) -> float:
+    def count(self, process: TrainingProcess, cause: str, now: float) -> float:
         """Count the restart of a process; returns how many seconds to wait before it."""
+        self.recoveries.begin(cause, now)
         self.used += 1
         self.total += 1
         quick = process.kill_reason is None and now - (process.started_at or now) < QUICK_SECONDS

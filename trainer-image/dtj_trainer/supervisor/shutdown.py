@@ -15,7 +15,7 @@ from dtj_trainer.ipc.messages import Leave, Preempt, ProcessExit
 from dtj_trainer.supervisor.http.peer_client import PeerAnswer
 from dtj_trainer.supervisor.membership import Membership, MemberState
 from dtj_trainer.supervisor.progress import Progress
-from dtj_trainer.supervisor.restart_policy import exit_after_sigterm
+from dtj_trainer.supervisor.restart_policy import RestartCounter, exit_after_sigterm
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.termination_message import TerminationMessage
 from dtj_trainer.supervisor.training_process import TrainingProcess
@@ -68,7 +68,7 @@ class Shutdown:
         if self.exit_status is None:
             self.exit_status, self.reported = status, reported
 
-    def termination_message(self, restarts: int) -> TerminationMessage:
+    def termination_message(self, restarts: RestartCounter) -> TerminationMessage:
         """Return how the container ends, and how far training came."""
         assert self.exit_status is not None
         progress = self._progress
@@ -78,7 +78,9 @@ class Shutdown:
             step=progress.step,
             checkpoint_step=progress.checkpoint_step,
             metrics=progress.metrics,
-            restarts=restarts,
+            progress=progress.status(),
+            restarts=restarts.total,
+            recoveries=restarts.recoveries.status(),
         )
 
     def stop(self, process: TrainingProcess | None, number: int, now: float) -> None:

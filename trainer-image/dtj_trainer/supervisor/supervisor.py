@@ -77,7 +77,7 @@ class Supervisor:
         self._peer_client = PeerClient({task: others[task] for task in self._membership.peers}, auth, self.inbox.put)
         self._progress = Progress()
         self._metrics = Metrics()
-        self._restarts = RestartCounter(settings.restarts)
+        self._restarts = RestartCounter(settings.restarts, self._membership)
         self._shutdown = Shutdown(settings, mode, self._membership, self._progress, leader=config.leader)
         addresses = lambda: config.on(self._peer_client.hosts())  # noqa: E731
         self._standby = Standby(pool, self._membership, addresses, self._cgroup) if has_standby else None
@@ -86,6 +86,7 @@ class Supervisor:
             config=config,
             mode=mode,
             order=start_order(program, mode, has_peers=bool(self._membership.peers)),
+            probe=config.listener(environment.strategy_type),
             pool=pool,
             cgroup=self._cgroup,
             membership=self._membership,
@@ -94,9 +95,9 @@ class Supervisor:
             shutdown=self._shutdown,
             standby=self._standby,
         )
-        serves = mode is TaskMode.SERVER
-        self._health = HealthCheck(settings, self._progress, config.endpoint(config.task)[1] if serves else 0)
-        self._status = current_status(self._cluster, 0, time.monotonic())
+        served = config.endpoint(config.task)[1] if mode is TaskMode.SERVER else 0
+        self._health = HealthCheck(settings, self._progress, served)
+        self._status = current_status(self._cluster, self._restarts, time.monotonic())
         self.endpoints = Endpoints(
             lambda: self._status, self._metrics, self.inbox.put, self._peer_client.called, others, auth
         )
@@ -134,7 +135,7 @@ class Supervisor:
                 self._health.restart(now)
             self._check_health(now)
         self._peer_client.tell(self._membership.me, ask_every=self._cluster.ask_every(now))
-        self._status = current_status(self._cluster, self._restarts.total, now)
+        self._status = current_status(self._cluster, self._restarts, now)
 
     def _wait(self) -> None:
         """Wait for an input, or until the next timer."""
@@ -217,6 +218,8 @@ class Supervisor:
         )
         if isinstance(decision, Restart):
             self._restart(process, decision, now)
+        elif decision.exit_class == ExitClass.DONE and self._cluster.collective and not self._shutdown.done:
+            self._shutdown.program_done(now, job_done=False)  # it has said nothing, and its peers have to know
         else:
             self._shutdown.end(decision, process.exit)
 
@@ -225,12 +228,12 @@ class Supervisor:
             text = f"{restart.message}; all {self._restarts.limit} restarts in place are used up"
             self._shutdown.end(restart.when_used_up._replace(message=text))
             return
-        delay = self._restarts.count(process, now)
+        delay = self._restarts.count(process, restart.cause, now)
         self._metrics.restarts[restart.cause] += 1
         self._metrics.stalls += restart.cause == "stalled"
         print_line(f"{restart.message}; starting again in place ({self._restarts.used} of {self._restarts.limit})")
         if self._membership.me.state is not MemberState.LEAVING:
-            self._membership.process_lost()
+            self._membership.process_lost(restart.own_cause)
         if self._cluster.mode is TaskMode.COORDINATOR:
             self._membership.known.clear()
         self._cluster.spawn_at = self._cluster.waiting_since = now + delay
@@ -238,8 +241,7 @@ class Supervisor:
 
     def _receive(self, now: float) -> None:
         """Apply what the training process and the standby have said."""
-        process = self._cluster.process
-        if process is not None:
+        if (process := self._cluster.process) is not None:
             for message in process.messages():
                 self._on_message(process, message, now)
         if self._standby:
@@ -248,6 +250,8 @@ class Supervisor:
     def _on_message(self, process: TrainingProcess, message: Message, now: float) -> None:
         self._progress.apply(message, now, time.time())
         self._metrics.apply(message)
+        if self._progress.stepped:
+            self._restarts.recoveries.end(now, time.time())
         match message:
             case ReadyForTakeover():
                 process.prepared = True
@@ -287,7 +291,7 @@ class Supervisor:
     def _finish(self) -> TerminationMessage:
         for process in self._processes():
             process.kill()
-        message, reported = self._shutdown.termination_message(self._restarts.total), self._shutdown.reported
+        message, reported = self._shutdown.termination_message(self._restarts), self._shutdown.reported
         if message.message and not (reported and reported.printed):
             print_line(message.message)
         return message
@@ -296,4 +300,3 @@ class Supervisor:
 def print_line(text: str) -> None:
     """Print the line for people."""
     sys.stderr.write(f"dtj: {text}\n")
-    sys.stderr.flush()

@@ -13,6 +13,9 @@ from typing import Final
 from dtj_trainer.contract import TERMINATION_BYTES
 
 DEFAULT_PATH: Final = Path("/dev/termination-log")
+PROGRESS: Final = ("totalSteps", "epoch", "stepsPerSecond", "examplesPerSecond", "loss")
+"""Keys of /status that are in the message under the same names."""
+NO_RECOVERIES: Final[Mapping[str, object]] = {"count": 0, "last": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,10 @@ class TerminationMessage:
     step: int | None = None
     checkpoint_step: int | None = None
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    progress: Mapping[str, object] = field(default_factory=dict)
+    """What else /status says of the training, by its keys."""
     restarts: int = 0
+    recoveries: Mapping[str, object] = field(default_factory=lambda: NO_RECOVERIES)
 
     def to_json(self) -> bytes:
         """Return at most 4000 bytes; the message is cut first, then the metrics."""
@@ -36,8 +42,10 @@ class TerminationMessage:
             "exitCode": self.exit_code,
             "step": self.step,
             "checkpointStep": self.checkpoint_step,
+            **{name: self.progress.get(name) for name in PROGRESS},
             "metrics": dict(self.metrics),
             "restarts": self.restarts,
+            "recoveries": dict(self.recoveries),
             "exception": self.exception[:200],
             "message": self.message,
         }

@@ -11,6 +11,7 @@ from dtj_trainer.checkpoint.checkpoint_manager import CheckpointManager
 from dtj_trainer.checkpoint.content import EpochLogs, TrainingPosition
 from dtj_trainer.checkpoint.job_file import JobFile
 from dtj_trainer.checkpoint.trainings import next_training
+from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.context import FinishedTraining, TrainContext
 from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
@@ -119,12 +120,21 @@ def check_arguments(context: TrainContext, name: str) -> None:
 
 
 def set_seed(context: TrainContext, seed: int) -> int:
-    """Return the training's seed; if init() set none, the first training seeds Python, NumPy, TensorFlow and Keras."""
+    """Return the training's seed; if nobody has set one, the first training does.
+
+    A program that has seeded its generators draws on from them, as in one process: models made after the first training
+    depend on that. `init` has seeded those of Python and NumPy where the program had not.
+    """
+    import tensorflow as tf
+
     chosen = seed or context.seed or 0
     if context.seed is None and not context.training_names:
-        import keras
+        if seed:
+            import keras
 
-        keras.utils.set_random_seed(chosen)
+            keras.utils.set_random_seed(seed)
+        elif not compat.has_global_seed():
+            tf.random.set_seed(chosen)
     return chosen
 
 

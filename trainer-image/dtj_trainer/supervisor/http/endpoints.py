@@ -73,8 +73,8 @@ class Endpoints:
     def ready(self) -> bool:
         """GET /readyz: whether training steps are made, or a server serves."""
         status = self._status()
-        if status.probe_port is not None:
-            return accepts("127.0.0.1", status.probe_port)
+        if status.probe is not None:
+            return accepts(*status.probe)
         return time.monotonic() <= status.ready_until
 
     def meet(self, request: SignedRequest, address: str) -> Answer:

@@ -10,6 +10,7 @@ from dtj_trainer.cluster.task_mode import TaskMode
 from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.supervisor.cluster_start import ClusterStart
 from dtj_trainer.supervisor.membership import Member
+from dtj_trainer.supervisor.restart_policy import RestartCounter
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,12 @@ class SupervisorStatus:
     progress: Mapping[str, object]
     """The part of /status about the training, by its keys."""
     restarts: int
+    recoveries: Mapping[str, object]
+    """Those in place, by the keys of /status."""
     ready_until: float
     """Until when the pod is ready (monotonic seconds); -inf while it is not, inf where that does not end by itself."""
-    probe_port: int | None
-    """Where given, the pod is ready if something listens there."""
+    probe: tuple[str, int] | None
+    """Host and port; where given, the pod is ready if something listens there."""
     member: Member
     """The member that the peers receive."""
     known: Mapping[Task, Member]
@@ -45,6 +48,7 @@ def status_body(status: SupervisorStatus) -> dict[str, object]:
         "job": status.member.job,
         "phase": status.phase,
         "restarts": status.restarts,
+        "recoveries": status.recoveries,
     }
 
 
@@ -61,8 +65,8 @@ def _phase(cluster: ClusterStart) -> str:
     return progress.phase or ("training" if progress.stepped else "starting")
 
 
-def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
-    """Return until when the pod is ready, and the port to probe for a program that reports no steps."""
+def _readiness(cluster: ClusterStart) -> tuple[float, tuple[str, int] | None]:
+    """Return until when the pod is ready, and what to probe for a program that reports no steps."""
     progress, shutdown = cluster.progress, cluster.shutdown
     if shutdown.done:
         return math.inf, None
@@ -74,20 +78,21 @@ def _readiness(cluster: ClusterStart) -> tuple[float, int | None]:
         return progress.ready_until, None
     if not cluster.collective:
         return math.inf, None
-    return -math.inf, cluster.config.endpoint(cluster.config.task)[1]
+    return -math.inf, cluster.probe
 
 
-def current_status(cluster: ClusterStart, restarts: int, now: float) -> SupervisorStatus:
+def current_status(cluster: ClusterStart, restarts: RestartCounter, now: float) -> SupervisorStatus:
     """Return the status at the end of a turn."""
     membership, standby, process = cluster.membership, cluster.standby, cluster.process
-    ready_until, probe_port = _readiness(cluster)
+    ready_until, probe = _readiness(cluster)
     return SupervisorStatus(
         published_at=now,
         phase=_phase(cluster),
         progress=cluster.progress.status(),
-        restarts=restarts,
+        restarts=restarts.total,
+        recoveries=restarts.recoveries.status(),
         ready_until=ready_until,
-        probe_port=probe_port,
+        probe=probe,
         member=membership.me,
         known=dict(membership.known),
         peers_ready=len(membership.peers) - len(cluster.missing()),
