@@ -31,7 +31,11 @@ def test_private_modules_are_imported_in_compat_alone():
 
 
 REPLACED = {
-    "compat/keras.py": {"losses.reduce_values"},  # while a step is traced, in a `with`
+    "compat/keras_losses.py": {  # while a step is traced, in a `with`
+        "losses.reduce_values",
+        "losses.scale_loss_for_distribution",
+        "losses.unscale_loss_for_distribution",
+    },
     "preload/imports.py": {"setattr"},  # `tensorflow.<name>` is the module that TensorFlow would set there
     "process/excepthook.py": {"sys.excepthook"},
     "process/program_runner.py": {"sys.argv"},

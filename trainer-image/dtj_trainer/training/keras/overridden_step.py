@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
+from dtj_trainer.compat import keras_losses as compat_losses
 from dtj_trainer.compat.types import Model, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
@@ -39,7 +40,7 @@ class OverriddenTrainStep:
         """Return the context in which an update is traced: what optimizers apply is summed first."""
         optimizers = all_optimizers(self._model)
         calls = {id(each): partial(self._apply, each) for each in optimizers}
-        with compat.unscaled_losses(), compat.with_apply(optimizers, calls):
+        with compat_losses.unscaled_losses(), compat.with_apply(optimizers, calls):
             yield
 
     def __call__(self, shares: Sequence[Share], weights: Sequence[Tensor | None]) -> StepOutput:
@@ -48,7 +49,7 @@ class OverriddenTrainStep:
         logs: list[Mapping[str, Tensor]] = []
         for number, (share, weight) in enumerate(zip(shares, weights, strict=True)):
             sums.begin_batch(number, weight)
-            with compat.sums_times(_inverse(weight)):
+            with compat_losses.sums_times(_inverse(weight)):
                 logs.append(self._call(share))
         return StepOutput(_mean_logs(logs, shares))
 
@@ -70,7 +71,7 @@ def test(model: Model, context: TrainContext, metrics: ModelMetrics, batch: Stru
 
     count = tf.cast(batch_length(batch), tf.float32)
     sums = tf.constant(float(context.replicas)) if context.replicas > 1 else None
-    with _undone_without_examples(metrics, Share(batch, count, count), context), compat.sums_times(sums):
+    with _undone_without_examples(metrics, Share(batch, count, count), context), compat_losses.sums_times(sums):
         logs = model.test_step(batch)  # type: ignore[attr-defined]
     means = _scalars(logs, type(model).__name__, "test_step")
     return EvaluationOutput({name: tf.math.multiply_no_nan(mean, count) for name, mean in means.items()}, count)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
+from dtj_trainer.compat import keras_losses as compat_losses
 from dtj_trainer.compat.types import Model, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
@@ -49,7 +50,7 @@ class KerasSteps:
     def tracing(self) -> Iterator[None]:
         """Return the context in which a step is traced."""
         own = nullcontext() if self._own_train_step is None else self._own_train_step.tracing()
-        with compat.scalable_sums(), own:
+        with compat_losses.scalable_sums(), own:
             if self._context.replicas == 1:
                 yield
                 return
@@ -96,7 +97,7 @@ class KerasSteps:
         sums = tf.constant(float(self._context.replicas)) if self._context.replicas > 1 else None
         with self._metrics.deferred() as metric_updates:
             predicted = self._model(x, training=False) if self._has_training else self._model(x)
-            with self._metrics.of_one_replica(count), compat.sums_times(sums):
+            with self._metrics.of_one_replica(count), compat_losses.sums_times(sums):
                 _, told = self._loss(x, y, predicted, weight, sums, training=False)
             with self._metrics.of_one_replica(count):
                 self._metrics.update(x, y, predicted, weight)
@@ -114,7 +115,7 @@ class KerasSteps:
         sums = None if part is None else tf.math.divide_no_nan(1.0, part)  # sums add up: undoes the part taken of them
         with tf.GradientTape() as tape:
             predicted = model(x, training=True) if self._has_training else model(x)
-            with self._metrics.of_one_replica(share.examples), compat.sums_times(sums):
+            with self._metrics.of_one_replica(share.examples), compat_losses.sums_times(sums):
                 loss, told = self._loss(x, y, predicted, weight, sums, training=True)
             scaled = model.optimizer.scale_loss(loss if part is None else loss * tf.cast(part, loss.dtype))
         with self._metrics.of_one_replica(share.examples):  # a loss may be a metric
