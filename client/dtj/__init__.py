@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dtj import data, errors
-    from dtj_trainer import Session, TrainContext, __version__, all_reduce, fit, init, session, train
+    from dtj_trainer import Session, TrainContext, __version__, all_reduce, evaluate, fit, init, predict, session, train
 
 __all__ = [
     "Session",
@@ -23,8 +23,10 @@ __all__ = [
     "all_reduce",
     "data",
     "errors",
+    "evaluate",
     "fit",
     "init",
+    "predict",
     "session",
     "train",
 ]

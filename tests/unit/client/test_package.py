@@ -60,7 +60,7 @@ def test_importing_it_imports_nothing_but_pythons_own(program):
 @pytest.mark.parametrize(("program", "also"), [
     ("import dtj; dtj.errors", set()),
     ("from dtj.data import Pipeline, csv, numpy, parquet, tfrecord", {"numpy"}),
-    ("from dtj import Session, TrainContext, all_reduce, fit, init, session, train", {"numpy"}),
+    ("from dtj import Session, TrainContext, all_reduce, evaluate, fit, init, predict, session, train", {"numpy"}),
 ])  # fmt: skip
 def test_its_names_import_no_tensorflow_and_nothing_that_is_optional(program, also):
     assert imported_by(program) == {"dtj", "dtj_trainer"} | also

@@ -3,6 +3,7 @@
 `check` reports missing names at start-up. Functions here do without a private name where they can.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -168,6 +169,17 @@ def _with_inner(optimizer: Any) -> list[Any]:
         return []
     inner = [getattr(optimizer, "inner_optimizer", None), *(getattr(optimizer, "optimizers", None) or ())]
     return [optimizer, *(found for each in inner if each is not None for found in _with_inner(each))]
+
+
+def leave_strategy_of_all(strategy: Any) -> None:
+    """Do the same as `leave_strategy` to all other models that were made under a strategy: programs share layers
+    between models, and train one of them. Seen in 3.12 and 3.15.
+    """
+    import keras
+
+    for each in gc.get_objects():
+        if issubclass(type(each), keras.Model) and getattr(each, "_distribute_strategy", None) is strategy:
+            leave_strategy(each)  # type: ignore[arg-type]
 
 
 def leave_strategy(model: Model) -> None:

@@ -102,6 +102,7 @@ class Callbacks:
             wants_stop=lambda: bool(self._model.stop_training),
         )
         if self._wants_training_batches:
+            hooks.steps_per_call = max(1, int(getattr(self._model, "steps_per_execution", 1) or 1))
             hooks.batch_begin = lambda step: callbacks.on_train_batch_begin(self._schedule.step_in_epoch(step))
             hooks.batch_end = lambda step, means: callbacks.on_train_batch_end(
                 self._schedule.step_in_epoch(step), means

@@ -40,9 +40,12 @@ class Hooks:
     validation_due: Callable[[int], bool] = lambda _: True
     wants_stop: Callable[[], bool] = lambda: False
 
+    steps_per_call: int = 1
+    """Keras' steps_per_execution: batch hooks come every so many steps."""
+
     @property
     def single_steps(self) -> bool:
-        """Whether a callback wants each batch, so that a call makes one step."""
+        """Whether a callback wants batches, so that a call makes `steps_per_call` steps."""
         return self.batch_begin is not None or self.batch_end is not None
 
 
@@ -162,12 +165,11 @@ class _Run:
             self.loop.hooks.epoch_begin(epoch)
 
     def _steps(self) -> int:
-        if self.loop.hooks.single_steps:
-            return 1
-        step = self.position.step
+        step, hooks = self.position.step, self.loop.hooks
         schedule = self.loop.schedule
         ends = [schedule.next_end(step), self.loop.checkpoints.next_save_step(step)]
-        steps = max(1, min(self.tuner.count, *(end - step for end in ends if end is not None)))
+        most = hooks.steps_per_call if hooks.single_steps else self.tuner.count
+        steps = max(1, min(most, *(end - step for end in ends if end is not None)))
         if steps > 1 and schedule.batches_of(step + steps - 1) != schedule.batches_of(step):
             steps -= 1  # the last update of an epoch takes fewer batches, in a call of its own
         return steps

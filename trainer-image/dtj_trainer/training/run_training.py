@@ -128,7 +128,7 @@ def set_seed(context: TrainContext, seed: int) -> int:
     import tensorflow as tf
 
     chosen = seed or context.seed or 0
-    if context.seed is None and not context.training_names:
+    if context.seed is None and not context.training_names and (seed or not compat.has_global_seed()):
         if seed:
             import keras
 

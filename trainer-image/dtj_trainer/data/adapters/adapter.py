@@ -168,12 +168,13 @@ def get_validation_adapter(
         PreflightFailed: an unsupported kind of data; or it is infinite, or known to be empty.
     """
     x = data.x
-    size = batch_size if batch_size.total else BatchSize(DEFAULT_BATCH, None)
-    if isinstance(x, ArrayData):
-        return ArrayAdapter(x, sharding, size, most_batches=steps)
-    if holds_arrays(x) or isinstance(x, Arrays):
-        given = ArrayData.of(x.structure) if isinstance(x, Arrays) else ArrayData.of(x, data.y, data.sample_weight)
-        return ArrayAdapter(given, sharding, size, most_batches=steps)
+    if isinstance(x, ArrayData | Arrays) or holds_arrays(x):
+        if isinstance(x, ArrayData):
+            arrays = x
+        else:
+            arrays = ArrayData.of(x.structure) if isinstance(x, Arrays) else ArrayData.of(x, data.y, data.sample_weight)
+        size = batch_size if batch_size.total else BatchSize(-(-arrays.size // steps) if steps else DEFAULT_BATCH, None)
+        return ArrayAdapter(arrays, sharding, size, most_batches=steps)
     check_batched(data)
     if is_table(x):
         x = Pipeline(x)

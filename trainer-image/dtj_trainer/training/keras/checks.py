@@ -1,9 +1,11 @@
 """Checks of a model: what a strategy cannot train correctly is refused with one sentence."""
 
-from dtj_trainer.compat.types import Model
+from dtj_trainer.compat import keras as compat_keras
+from dtj_trainer.compat.types import KerasVariable, Model
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
 from dtj_trainer.training.keras.replication import is_replicated
+from dtj_trainer.training.keras.statistics import moving_statistics
 
 BUILT_EARLY = (
     "the model was built before the strategy; call dtj.init() at the top of the program, "
@@ -20,6 +22,7 @@ def check_trains(model: Model, context: TrainContext) -> None:
     """
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
+    _check_compiled(model, context)
     if context.replicas > 1 and getattr(model.optimizer, "gradient_accumulation_steps", None):
         raise PreflightFailed(
             "the optimizer's gradient_accumulation_steps do not work in Keras under a strategy of several replicas; "
@@ -35,6 +38,26 @@ def check_trains(model: Model, context: TrainContext) -> None:
         _check_writes_weights_only(model)
     if context.asynchronous:
         _warn_about_statistics(model)
+
+
+def compiles_with_xla(model: Model) -> bool:
+    """Return whether `compile` was given jit_compile=True; "auto" is left to TensorFlow, which does not use XLA then."""
+    found = getattr(model, "get_compile_config", dict)()
+    return bool(found) and found.get("jit_compile") is True
+
+
+def _check_compiled(model: Model, context: TrainContext) -> None:
+    """Refuse arguments of `compile` that do not act under the strategy."""
+    if getattr(model, "run_eagerly", False):
+        raise PreflightFailed(
+            "the model was compiled with run_eagerly=True, and dtj.fit makes compiled steps alone; remove it, or debug "
+            "with model.fit in one process"
+        )
+    if compiles_with_xla(model) and (context.replicas > 1 or context.asynchronous):
+        raise PreflightFailed(
+            f"the model was compiled with jit_compile=True, which does not work under {context.choice.type} with "
+            "several replicas or servers; remove it"
+        )
 
 
 def overrides(model: Model, method: str) -> bool:
@@ -62,11 +85,20 @@ def _check_writes_weights_only(model: Model) -> None:
             "Keras 3 cannot scale the loss for float16, nor average weights (use_ema), under CentralStorage; "
             "use bfloat16 and an optimizer without averages, or Mirrored"
         )
-    for variable in model.non_trainable_variables:
+    for variable in [*moving_statistics(model), *_used_seeds(model)]:
         raise PreflightFailed(
             f"Keras 3 cannot train a layer that writes {variable.path!r} in each step under CentralStorage "
             "(as Dropout and BatchNormalization do); use Mirrored, or leave the layer out"
         )
+
+
+def _used_seeds(model: Model) -> list[KerasVariable]:
+    """Return the states of seed generators that a step writes: those of layers that drop something."""
+    layers = [layer for layer in compat_keras.all_layers(model) if getattr(layer, "seed_generator", None) is not None]
+    rates = [
+        (layer, [getattr(layer, name, 0) for name in ("rate", "dropout", "recurrent_dropout")]) for layer in layers
+    ]
+    return [layer.seed_generator.state for layer, found in rates if any(found)]
 
 
 def _warn_about_statistics(model: Model) -> None:

@@ -49,6 +49,8 @@ def release(model: Model, context: TrainContext) -> None:
     tf.distribute.experimental_set_strategy(None)
     _renew(model, [variable for variable in _all_variables(model) if is_replicated(variable)])
     compat.leave_strategy(model)
+    if not context.strategy_released:
+        compat.leave_strategy_of_all(context.strategy)
     context.strategy_released = True
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from dtj_trainer.compat.types import Array, MetricValues, Model, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
-from dtj_trainer.training.keras.checks import overrides
+from dtj_trainer.training.keras.checks import compiles_with_xla, overrides
 from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.statistics import counters, statistics_sync
@@ -19,10 +19,15 @@ class KerasTrainable:
     """A Trainable around a compiled and built model."""
 
     def __init__(self, model: Model, context: TrainContext, *, clip_norm: float | None) -> None:
+        import tensorflow as tf
+
         self._model = model
         self._context = context
         self._metrics = ModelMetrics(model, context)
         self._steps = KerasSteps(model, context, self._metrics, clip_norm=clip_norm)
+        self._train: Callable[[Sequence[Share]], StepOutput] = self._steps.train
+        if compiles_with_xla(model):
+            self._train = tf.function(self._steps.train, autograph=False, jit_compile=True)
         self._logged: set[str] = set()
         """What the model's own steps return, by name."""
         self._updates_before = int(model.optimizer.iterations.numpy())
@@ -55,7 +60,7 @@ class KerasTrainable:
         return StepOutput({"loss": tf.TensorSpec([], tf.float64)}, updates)
 
     def train_step(self, shares: Sequence[Share]) -> StepOutput:
-        return self._steps.train(shares)
+        return self._train(shares)
 
     def test_step(self, batch: Structure) -> EvaluationOutput:
         output = self._steps.test(batch)
