@@ -26,7 +26,7 @@ from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
 from dtj_trainer.supervisor.supervisor import Supervisor
-from dtj_trainer.supervisor.termination_message import TerminationMessage
+from dtj_trainer.supervisor.termination_message import TerminationMessage, print_line
 
 
 def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> int:
@@ -40,10 +40,11 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
         ending = supervise(settings_module.parse(words), zygote, early, is_first=is_first)
     except PreflightFailed as error:
         ending = TerminationMessage(ExitClass.PREFLIGHT_FAILED, error.exit_code if is_first else EXIT_USAGE, str(error))
-        sys.stderr.write(f"dtj: {error}\n")
+        print_line(str(error))
     except Exception as error:  # noqa: BLE001 - whatever it is, people and the operator have to hear of it
         ending = _internal_error(error)
-        sys.stderr.write(f"dtj: {ending.message}\n{''.join(traceback.format_exception(error))}")
+        print_line(ending.message)
+        sys.stderr.write("".join(traceback.format_exception(error)))
     finally:
         if zygote is not None:
             zygote.dismiss()

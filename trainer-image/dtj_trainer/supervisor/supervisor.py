@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -45,7 +44,7 @@ from dtj_trainer.supervisor.restart_policy import RESET_SECONDS, Restart, Restar
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.shutdown import Shutdown
 from dtj_trainer.supervisor.standby import Standby, free_port, standby_possible
-from dtj_trainer.supervisor.termination_message import TerminationMessage
+from dtj_trainer.supervisor.termination_message import TerminationMessage, print_line
 from dtj_trainer.supervisor.training_process import TrainingProcess
 
 TICK_SECONDS: Final = 0.25
@@ -295,8 +294,3 @@ class Supervisor:
         if message.message and not (reported and reported.printed):
             print_line(message.message)
         return message
-
-
-def print_line(text: str) -> None:
-    """Print the line for people."""
-    sys.stderr.write(f"dtj: {text}\n")
