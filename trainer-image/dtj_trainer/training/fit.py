@@ -90,6 +90,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
             adapter.batches_per_pass,
             accumulate=accumulate,
             passes_end=adapter.passes_end,
+            may_end=adapter.reads_once,
             initial_epoch=initial_epoch,
         )
         model = make_model(model, mixed_precision)
@@ -104,7 +105,9 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
                 total=adapter.batch_size.total or batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * schedule.epoch_steps if schedule.epoch_steps and not by_steps else 500,
+            warm_up_steps=5 * schedule.epoch_steps
+            if schedule.epoch_steps and schedule.known_total and not by_steps
+            else 500,
         )
         trainable = KerasTrainable(model, context, clip_norm=clip_norm)
         weights = optional_path(initial_weights)

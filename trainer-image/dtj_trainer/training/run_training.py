@@ -22,6 +22,7 @@ from dtj_trainer.training.callbacks import Callbacks, restore_callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import History, make_history
 from dtj_trainer.training.loop import TrainingLoop
+from dtj_trainer.training.open_schedule import Ahead, AnySchedule, OpenSchedule
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.compiled_step import CompiledStep
 from dtj_trainer.training.steps.parameter_server import ParameterServerStepRunner, coordinator
@@ -165,9 +166,18 @@ def _wait_for_takeover(runner: StepRunner) -> float:
     return takeover.wait()
 
 
-def _from_position(training: Training, position: TrainingPosition) -> Schedule:
+def _from_position(training: Training, position: TrainingPosition) -> AnySchedule:
     """Return the schedule from `position` on, which may have been reached with other batch sizes."""
-    schedule, known = training.schedule, training.data.batches_per_pass
+    context, data, schedule, known = training.context, training.data, training.schedule, training.data.batches_per_pass
+    if isinstance(data, GeneratorAdapter) and data.reads_once:
+
+        def look(number: int, batches: int) -> Ahead:
+            """Return what the chief sees: every process has the same data, and may be less far ahead."""
+            found = " ".join(map(str, data.ahead(number, batches))) if context.is_chief else ""
+            there, ended = context.coordination.broadcast(found).split()
+            return Ahead(int(there), ended == "True")
+
+        return OpenSchedule(schedule, look)
     if known is None or schedule.batches != known:
         return schedule
     return schedule.after(position.step, training.data.batches_before(position.data))
@@ -204,16 +214,17 @@ def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) ->
 
 def _history(
     training: Training,
-    schedule: Schedule,
+    schedule: AnySchedule,
     epochs: Sequence[EpochLogs],
     step: int,
     metrics: dict[str, float],
     resumed_from: int | None,
 ) -> History:
+    steps = None if schedule.known_total is None else schedule.batches
     return make_history(
         training.callback_model,
         epochs,
-        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": schedule.batches},
+        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": steps},
         step=step,
         metrics=metrics,
         strategy=training.context.choice.type,

@@ -87,6 +87,7 @@ def train(
             adapter.batches_per_pass,
             accumulate=accumulate,
             passes_end=adapter.passes_end,
+            may_end=adapter.reads_once,
         )
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, context)

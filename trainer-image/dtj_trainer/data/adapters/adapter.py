@@ -35,6 +35,8 @@ class DataAdapter(Protocol):
     """Whether every process knows the global batches; else each has batches of its own."""
     passes_end: bool
     """Whether an epoch ends where a pass over the data ends; else it goes on in the next pass."""
+    reads_once: bool
+    """Whether it can be read once only, up to an end that is not known."""
 
     @property
     def element_spec(self) -> Any:

@@ -17,6 +17,7 @@ class ArrayAdapter:
     """
 
     reads_in_python = False
+    reads_once = False
     batches_are_global = True
     passes_end = True
 

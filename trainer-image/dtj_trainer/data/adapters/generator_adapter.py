@@ -29,18 +29,18 @@ class GeneratorAdapter:
         self._sharding = sharding
         self._most_batches = most_batches
         self._name = type(data).__name__
-        self._again = not isinstance(data, GeneratorType)
+        self.reads_once = isinstance(data, GeneratorType)
         samples = list(itertools.islice(iter(data), SAMPLES))
         if not samples:
             raise PreflightFailed(f"x, a {self._name}, gives no batch; check what it reads")
-        self._data: Any = data if self._again else itertools.chain(samples, data)
+        self._data: Any = itertools.chain(samples, data) if self.reads_once else data
         self._samples = [to_batch(sample) for sample in samples]
         self._replay = _Replay(self._passes(), self._name)
 
     @property
     def batches_per_pass(self) -> int | None:
         """Return the number of batches of a DataLoader that knows it."""
-        if not self._again or not hasattr(self._data.dataset, "__len__"):
+        if self.reads_once or not hasattr(self._data.dataset, "__len__"):
             return None
         return len(self._data)
 
@@ -84,6 +84,13 @@ class GeneratorAdapter:
         batches = python_dataset(self._replay.read, self.element_spec)
         return split_for_replicas(batches, self._sharding, None).prefetch(tf.data.AUTOTUNE)
 
+    def ahead(self, number: int, batches: int) -> tuple[int, bool]:
+        """Return how many batches there are for certain from batch `number` on, and whether there are no more.
+
+        Waits until more than `batches` batches are there, or the data has ended.
+        """
+        return self._replay.ahead(number, batches)
+
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Raise: it is read in this process."""
         raise NotImplementedError
@@ -92,12 +99,12 @@ class GeneratorAdapter:
         """Return the share of this process of each batch; those of a generator are kept for the next evaluation."""
         batches = python_dataset(lambda: map(to_batch, self._data), self.element_spec).take(self._most_batches or -1)
         own = every_nth_example(batches, self._sharding)
-        return without_autotune(own if self._again else own.cache())
+        return without_autotune(own.cache() if self.reads_once else own)
 
     def _passes(self) -> Iterator[Structure]:
         """Yield the batches of a generator, or those of a DataLoader pass after pass."""
         yield from map(to_batch, self._data)
-        while self._again:
+        while not self.reads_once:
             yield from map(to_batch, self._data)
 
 
@@ -113,7 +120,9 @@ class _Replay:
         self._lock = threading.Lock()
         self._reading = 0
         self._drawn = 0
-        self._kept: list[Structure] = []
+        self._held: dict[int, Structure] = {}
+        """By their numbers: the first ones, and those that are drawn and not read yet."""
+        self._ended = False
 
     def read(self) -> Iterator[Structure]:
         """Yield the batches from the first one on.
@@ -124,7 +133,7 @@ class _Replay:
         with self._lock:
             self._reading += 1
             reading = self._reading
-            if self._drawn > KEPT:
+            if self._drawn and 0 not in self._held:
                 raise PreflightFailed(
                     f"x, a {self._name}, was read already and cannot be read again; make a new one for each training"
                 )
@@ -135,14 +144,27 @@ class _Replay:
                 return
             yield batch
 
+    def ahead(self, number: int, batches: int) -> tuple[int, bool]:
+        """Return how many batches there are from `number` on, and whether there are no more; draws if need be."""
+        with self._lock:
+            while self._drawn <= number + batches and not self._ended:
+                self._draw()
+            left = self._drawn - number
+            return (left, True) if self._ended else (left - 1, False)
+
     def _batch(self, number: int) -> Structure | None:
-        """Return a batch, the next one at most; None after the last."""
-        if number < len(self._kept):
-            return self._kept[number]
-        batch = next(self._batches, None)
-        self._drawn += 1
-        if self._drawn > KEPT:
-            self._kept.clear()
-        elif batch is not None:
-            self._kept.append(batch)
+        """Return a batch; None after the last."""
+        while self._drawn <= number and not self._ended:
+            self._draw()
+        batch = self._held.get(number)
+        if number >= KEPT:
+            self._held = {each: held for each, held in self._held.items() if each > number}
         return batch
+
+    def _draw(self) -> None:
+        batch = next(self._batches, None)
+        if batch is None:
+            self._ended = True
+        else:
+            self._held[self._drawn] = batch
+            self._drawn += 1

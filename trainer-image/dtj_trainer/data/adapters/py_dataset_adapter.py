@@ -26,6 +26,7 @@ class PyDatasetAdapter:
     """
 
     reads_in_python = True
+    reads_once = False
     batches_are_global = True
     passes_end = True
     batch_size = BatchSize(None, None)

@@ -26,6 +26,7 @@ class TfDatasetAdapter:
     """A Dataset that every process reads as a whole, to take its slice of each batch; a resume skips what was read."""
 
     reads_in_python = True  # a Dataset made here may call Python, and its variables are of this process
+    reads_once = False
     batches_are_global = True
     passes_end = True
 
