@@ -94,6 +94,8 @@ def run_training(training: Training) -> History:
         context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
     )
     loop.hooks = callbacks.hooks(training.validation)
+    if checkpoints.training.number > 1:
+        context.coordination.barrier()  # what a program does between trainings may take longer on another worker
     context.reporter.phase("build", time.monotonic() - training.began - waited)
     checkpoints.callback_states = callbacks.states
     callbacks.begin(checkpoints.restored_callbacks)
