@@ -187,6 +187,8 @@ model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
 model.compile("sgd", "mse")
 class Writes(keras.callbacks.Callback):
     writes = True
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(4 if batch == 3 else 0)
     def on_epoch_end(self, epoch, logs=None):
         time.sleep(4)
     def on_train_end(self, logs=None):
@@ -196,7 +198,7 @@ dtj.fit(model, data, steps=8, steps_per_epoch=8, batch_size=8, callbacks=[Writes
 """
 
 
-def test_a_callback_that_writes_for_long_between_epochs_is_no_stall(launch: Launcher, tmp_path: Path):
+def test_a_callback_that_writes_for_long_on_the_chief_is_no_stall_of_any_worker(launch: Launcher, tmp_path: Path):
     program = tmp_path / "called.py"
     program.write_text(CALLED)
     pods = launch.cluster("--stall-seconds", "2", str(program))

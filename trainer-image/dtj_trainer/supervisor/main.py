@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -43,8 +42,6 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
         print_line(str(error))
     except Exception as error:  # noqa: BLE001 - whatever it is, people and the operator have to hear of it
         ending = _internal_error(error)
-        print_line(ending.message)
-        sys.stderr.write("".join(traceback.format_exception(error)))
     finally:
         if zygote is not None:
             zygote.dismiss()
@@ -56,9 +53,14 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
 
 
 def _internal_error(error: Exception) -> TerminationMessage:
+    """Print an error of the supervisor itself, and return how the container ends."""
+    import traceback  # seldom
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
     text = f"dtj-run itself failed: {type(error).__name__}: {first_line(error)} ({where}); please report this fault"
+    print_line(text)
+    traceback.print_exception(error)
     return TerminationMessage(ExitClass.KILLED, EXIT_INTERNAL_ERROR, text, exception=type(error).__name__)
 
 

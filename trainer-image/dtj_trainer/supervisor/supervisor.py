@@ -132,7 +132,10 @@ class Supervisor:
                 self._cluster.spawn(now)
             if self._cluster.start_when_ready(now):
                 self._health.restart(now)
+            if self._membership.peer_in_callback:
+                self._progress.peer_in_callback(now)
             self._check_health(now)
+        self._membership.set_in_callback(in_callback=self._progress.callback_since is not None)
         self._peer_client.tell(self._membership.me, ask_every=self._cluster.ask_every(now))
         self._status = current_status(self._cluster, self._restarts, now)
 
