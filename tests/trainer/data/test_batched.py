@@ -85,3 +85,15 @@ def test_where_a_generator_ends_its_epoch_ends_short_and_the_training_too_with_o
         assert ended.said["step"] == 12
         assert len(ended.said["losses"]) == 3
         assert ended.output.count("x ended after 12 batches, and with it the training; ") == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["Dataset that filters", "Dataset from Python"])
+def test_where_a_dataset_ends_its_epoch_ends_short_and_the_next_begins_it_again(kind, workers, tmp_path):
+    """Epochs of 4 batches, of data that has 6."""
+    environment = {"TEST_KIND": kind, **launch.checkpoint(tmp_path, everySteps=3)}
+    launch.run_workers(workers, PROGRAM, environment={**environment, "TEST_DIE_AT": "8"})
+    for ended in launch.run_workers(workers, PROGRAM, environment=environment):
+        assert ended.said["step"] == 10
+        np.testing.assert_allclose(ended.said["weights"], by_keras(kind)["weights"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ended.said["losses"], by_keras(kind)["losses"], rtol=1e-4, atol=1e-5)

@@ -7,8 +7,8 @@ from typing import Any
 
 from dtj_trainer.checkpoint.job_file import counted_batches
 from dtj_trainer.checkpoint.trainings import upcoming_training
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, split_for_validation
-from dtj_trainer.data.adapters.given_data import GivenData
+from dtj_trainer.data.adapters.adapter import get_data_adapter, split_for_validation
+from dtj_trainer.data.adapters.given_data import EpochLength, GivenData
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History
@@ -90,7 +90,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
             adapter.batches_per_pass,
             accumulate=accumulate,
             passes_end=adapter.passes_end,
-            may_end=adapter.reads_once,
+            open_epochs=adapter.open_epochs,
             initial_epoch=initial_epoch,
         )
         model = make_model(model, mixed_precision)

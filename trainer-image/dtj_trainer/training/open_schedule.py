@@ -13,19 +13,21 @@ class Ahead(NamedTuple):
     batches: int
     """How many there are for certain."""
     ended: bool
-    """Whether there are no more."""
+    """Whether there are no more in this pass."""
 
 
 class OpenSchedule:
     """A Schedule that looks ahead in the data before each call of steps, and ends with it.
 
     `look(number, batches)` returns what there is from batch `number` on; it waits until more than `batches` batches are
-    there, or the data has ended. Every process asks at the same steps, and gets the same answer.
+    there, or the first pass over the data has ended. Every process asks at the same steps, and gets the same answer.
+    Data that `reads_once` ends the training; else the next epoch begins it again.
     """
 
-    def __init__(self, schedule: Schedule, look: Callable[[int, int], Ahead]) -> None:
+    def __init__(self, schedule: Schedule, look: Callable[[int, int], Ahead], *, reads_once: bool) -> None:
         self._schedule = schedule
         self._look = look
+        self._reads_once = reads_once
         self._ends = False
         """Whether the schedule knows the end of the data."""
         self._looked_until = 0
@@ -85,15 +87,18 @@ class OpenSchedule:
         return self._looked_until - step
 
     def _end_after(self, batches: int) -> None:
-        """End the training where the data ends, with a warning if more was asked for."""
-        asked, self._ends = self._schedule.known_total, True
-        self._schedule = self._schedule.ending_after(batches)
-        if asked is not None and self._schedule.total < asked:
-            warnings.warn(
-                f"x ended after {batches} batches, and with it the training; give data for {asked} steps, or fewer "
-                "epochs=, steps_per_epoch= or steps=",
-                stacklevel=2,
-            )
+        """End each epoch, or the training, where the data ends, with a warning if more was asked for."""
+        before, self._ends = self._schedule, True
+        end = before.ending_after if self._reads_once else before.beginning_again_after
+        self._schedule = end(batches)
+        if before.known_total is None or self._schedule.total >= before.total:
+            return
+        what = "the training" if self._reads_once else "an epoch, so that it is short"
+        warnings.warn(
+            f"x ended after {batches} batches, and with it {what}; give data for {before.total} steps, or fewer "
+            "epochs=, steps_per_epoch= or steps=",
+            stacklevel=2,
+        )
 
 
 AnySchedule: TypeAlias = Schedule | OpenSchedule

@@ -171,7 +171,7 @@ def _wait_for_takeover(runner: StepRunner) -> float:
 def _from_position(training: Training, position: TrainingPosition) -> AnySchedule:
     """Return the schedule from `position` on, which may have been reached with other batch sizes."""
     context, data, schedule, known = training.context, training.data, training.schedule, training.data.batches_per_pass
-    if isinstance(data, GeneratorAdapter) and data.reads_once:
+    if isinstance(data, GeneratorAdapter) and known is None:
 
         def look(number: int, batches: int) -> Ahead:
             """Return what the chief sees: every process has the same data, and may be less far ahead."""
@@ -179,7 +179,7 @@ def _from_position(training: Training, position: TrainingPosition) -> AnySchedul
             there, ended = context.coordination.broadcast(found).split()
             return Ahead(int(there), ended == "True")
 
-        return OpenSchedule(schedule, look)
+        return OpenSchedule(schedule, look, reads_once=data.reads_once)
     if known is None or schedule.batches != known:
         return schedule
     return schedule.after(position.step, training.data.batches_before(position.data))

@@ -38,11 +38,11 @@ class Schedule:
         accumulate: int = 1,
         passes_end: bool = False,
         initial_epoch: int = 0,
-        may_end: bool = False,
+        open_epochs: int = 0,
     ) -> "Schedule":
         """Return the schedule from the arguments of `fit` or `train`, and the batches in one pass if known.
 
-        `may_end`: the data can be read once and has an end that will be seen, so that one epoch may last until then.
+        Up to `open_epochs` epochs may last until the data ends.
 
         Raises:
             PreflightFailed: nothing says where the training ends, or a number is impossible.
@@ -61,7 +61,7 @@ class Schedule:
         batches = steps_per_epoch or batches_per_pass
         if epochs is not None and batches == 0:
             raise PreflightFailed("the data has fewer examples than one global batch; use a smaller batch or more data")
-        if batches is None and steps is None and may_end and epochs is not None and epochs - initial_epoch <= 1:
+        if batches is None and steps is None and epochs is not None and epochs - initial_epoch <= open_epochs:
             batches = OPEN
         if epochs is not None and batches is None and steps is None:
             raise PreflightFailed("the size of the data is not known; give steps_per_epoch= or steps=")
@@ -119,6 +119,10 @@ class Schedule:
             return step * self.accumulate
         epoch = self._epoch_of(step)
         return epoch * self.batches + (step - self._epoch_start(epoch)) * self.accumulate
+
+    def beginning_again_after(self, batches: int) -> "Schedule":
+        """Return the schedule for data whose passes have so many batches."""
+        return replace(self, batches=min(self.batches or batches, batches), pass_batches=batches)
 
     def ending_after(self, batches: int) -> "Schedule":
         """Return the schedule for data that ends after so many batches and cannot be read again."""

@@ -83,8 +83,12 @@ KINDS = {
     "generator of 12 batches": lambda: (twice(), {"steps_per_epoch": 5}),
     "DataLoader": lambda: (DataLoader(), {}),
     "Dataset": lambda: (tf.data.Dataset.from_tensor_slices((x, y)).batch(10), {}),
-    "Dataset of unknown length": lambda: (
+    "Dataset that filters": lambda: (
         tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda *_: True).batch(10),
+        {"steps_per_epoch": 4},
+    ),
+    "Dataset from Python": lambda: (
+        tf.data.Dataset.from_generator(once, output_signature=(tf.TensorSpec([None, 4]), tf.TensorSpec([None, 1]))),
         {"steps_per_epoch": 4},
     ),
     "unseeded": lambda: (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(57).batch(10), {}),
