@@ -64,3 +64,36 @@ def test_a_restart_does_not_count_the_batches_of_a_dataset_again(tmp_path):
     assert first.said["opened"] > 3
     (tmp_path / "done.json").unlink(missing_ok=True)
     assert launch.run(PROGRAM, environment=environment).said["opened"] == 0  # the training is passed through
+
+
+@pytest.mark.parametrize("settings", [{}, {"TEST_BY_BATCH": "1"}], ids=["several steps a call", "step by step"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_epoch_of_a_generator_lasts_until_its_end(workers, settings, tmp_path):
+    environment = {"TEST_KIND": "finite generator", **settings}
+    for ended in launch.run_workers(workers, PROGRAM, environment=environment):
+        assert ended.said["step"] == 6
+        np.testing.assert_allclose(ended.said["weights"], by_keras("finite generator")["weights"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ended.said["losses"], by_keras("finite generator")["losses"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_where_a_generator_ends_its_epoch_ends_short_and_the_training_too_with_one_warning(workers, tmp_path):
+    """Keras goes on with the first two batches, which it has kept; these are not trained again here."""
+    environment = {"TEST_KIND": "generator of 12 batches", **launch.checkpoint(tmp_path, everySteps=4)}
+    launch.run_workers(workers, PROGRAM, environment={**environment, "TEST_DIE_AT": "10"})
+    for ended in launch.run_workers(workers, PROGRAM, environment=environment):
+        assert ended.said["step"] == 12
+        assert len(ended.said["losses"]) == 3
+        assert ended.output.count("x ended after 12 batches, and with it the training; ") == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ["Dataset that filters", "Dataset from Python"])
+def test_where_a_dataset_ends_its_epoch_ends_short_and_the_next_begins_it_again(kind, workers, tmp_path):
+    """Epochs of 4 batches, of data that has 6."""
+    environment = {"TEST_KIND": kind, **launch.checkpoint(tmp_path, everySteps=3)}
+    launch.run_workers(workers, PROGRAM, environment={**environment, "TEST_DIE_AT": "8"})
+    for ended in launch.run_workers(workers, PROGRAM, environment=environment):
+        assert ended.said["step"] == 10
+        np.testing.assert_allclose(ended.said["weights"], by_keras(kind)["weights"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ended.said["losses"], by_keras(kind)["losses"], rtol=1e-4, atol=1e-5)

@@ -108,6 +108,14 @@ def test_a_name_given_twice_or_another_order_than_before_is_refused(first, then,
     assert ended.exit_line.startswith(f"dtj: {sentence.format(tmp_path)}")
 
 
+def test_another_order_is_refused_on_every_worker(tmp_path):
+    environment = launch.checkpoint(tmp_path)
+    assert launch.run("phases.py", environment={**environment, "TEST_NAMES": "head"}).code == 0
+    ended = launch.run_workers(2, "phases.py", environment={**environment, "TEST_NAMES": "other"})
+    assert [each.code for each in ended] == [1, 1], ended[0].output + ended[1].output
+    assert len({each.exit_line for each in ended}) == 1
+
+
 def test_another_job_on_the_same_directory_trains_on_from_the_last_checkpoints(tmp_path):
     environment = {**launch.checkpoint(tmp_path), "TEST_NAMES": "-"}
     assert launch.run("phases.py", environment={**environment, "DTJ_UID": "one"}).code == 0

@@ -277,3 +277,11 @@ def test_whatever_is_lost_and_replaced_in_whatever_order_all_run_the_same_cluste
         assert {worker.me.state for worker in workers} == {MemberState.RUNNING}, seed
         assert len({(worker.me.generation, worker.me.member_set) for worker in workers}) == 1, seed
     assert promoted > 100, "the dice have to let standbys take over often enough"
+
+
+def test_a_member_survives_its_way_to_a_peer():
+    member = replace(supervisor(1).me, in_callback=True, standby=True, standby_port=7, generation=3, cause="killed")
+    assert Member.from_json(member.to_json()) == member
+    first = supervisor(0)
+    first.receive(member)
+    assert first.peer_in_callback

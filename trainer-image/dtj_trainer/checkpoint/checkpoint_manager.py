@@ -211,6 +211,7 @@ class CheckpointManager:
                 with self._checkpointer.explain_errors():
                     trainings.write(self._owner, TrainingRecord(self.training.number, self.training.name))
         if refusal := self._context.coordination.broadcast(refusal):
+            self._context.coordination.barrier()  # the chief holds the store: the others have to have read it
             raise UserError(refusal)
 
     def _begin_save(self, content: CheckpointContent, epoch: int) -> None:

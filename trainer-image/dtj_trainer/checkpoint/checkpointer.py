@@ -58,7 +58,8 @@ class Checkpointer:
         try:
             self.folder.make()
             self.owner.claim()
-            self.folder.delete_temporary()
+            if self.folder.name != self.owner.folder.name:  # a further training's: the claim is on the job's directory
+                self.folder.delete_temporary()
         except OSError as error:
             if error.errno in TRANSIENT_ERRORS:
                 raise self._store_lost(error) from error

@@ -8,8 +8,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from dtj_trainer.compat import keras as compat_keras
-from dtj_trainer.compat import tensorflow as compat_tensorflow
+from dtj_trainer.compat import generators
 
 RANDOM_STATES = ("python", "numpy", "keras", "tensorflow")
 
@@ -37,9 +36,9 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     kind, numpy_keys, place, has_gauss, cached = state["numpy"]
     np.random.set_state((kind, np.array(numpy_keys, dtype=np.uint32), place, has_gauss, cached))  # noqa: NPY002 - as above
     if "keras" in state:
-        compat_keras.make_global_seed_generator()
+        generators.make_keras_generator()
     if "tensorflow" in state:
-        compat_tensorflow.make_global_generator()
+        generators.make_tensorflow_generator()
     for name, variable in _variables().items():
         if name in state:
             variable.assign(np.array(state[name], np.asarray(variable).dtype))
@@ -47,8 +46,5 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 def _variables() -> dict[str, Any]:
     """Return the variables that hold the states of generators, of those that exist."""
-    found = {
-        "keras": compat_keras.global_seed_generator_state(),
-        "tensorflow": compat_tensorflow.global_generator_state(),
-    }
+    found = {"keras": generators.keras_state(), "tensorflow": generators.tensorflow_state()}
     return {name: variable for name, variable in found.items() if variable is not None}

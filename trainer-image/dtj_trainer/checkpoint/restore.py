@@ -58,6 +58,7 @@ def restore_newest(
     refusal = _refusal(checkpointer.folder.name, broken, lists_nothing=listed == [])
     coordination.broadcast(f"{REFUSED}{refusal}" if refusal else NONE)
     if refusal:
+        coordination.barrier()  # this process holds the store: the others have to have read it
         raise PreflightFailed(refusal)
     return False
 
@@ -86,6 +87,7 @@ def _follow(
             )
         return True
     if said.startswith(REFUSED):
+        coordination.barrier()
         raise PreflightFailed(said.removeprefix(REFUSED))
     return False
 

@@ -45,25 +45,10 @@ def check() -> None:
             ) from None
 
 
-# Random states and callbacks ------------------------------------------------------------------------------------------
+# Callbacks ------------------------------------------------------------------------------------------------------------
 
 BATCH_COUNTERS: Final = ("_batches_seen_since_last_saving", "_last_batch_seen")
 """How far callbacks that save every so many batches have counted. Seen in 3.12 and 3.15."""
-
-
-def global_seed_generator_state() -> Any:
-    """Return the variable from which the unseeded `keras.random` draws; None while it has not. Seen in 3.15."""
-    from keras.src.backend.common import global_state
-
-    generator = global_state.get_global_attribute("global_seed_generator")
-    return None if generator is None else generator.state
-
-
-def make_global_seed_generator() -> None:
-    """Make what the unseeded `keras.random` draws from, unless that exists. Seen in 3.15."""
-    from keras.src.random import seed_generator
-
-    seed_generator.global_seed_generator()
 
 
 # Models ---------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
@@ -59,25 +58,6 @@ def has_global_seed() -> bool:
     from tensorflow.python.eager import context
 
     return context.global_seed() is not None
-
-
-def global_generator_state() -> Variable | None:
-    """Return the state of `tf.random.get_global_generator()`; None if there is none, or one for each replica.
-
-    Seen in 2.21.
-    """
-    from tensorflow.python.ops import stateful_random_ops
-
-    generator = stateful_random_ops.global_generator
-    return None if generator is None or hasattr(generator.state, "values") else generator.state
-
-
-def make_global_generator() -> None:
-    """Make the global generator, unless it exists; not under op determinism, which refuses it."""
-    import tensorflow as tf
-
-    with suppress(RuntimeError):
-        tf.random.get_global_generator()
 
 
 # Data -----------------------------------------------------------------------------------------------------------------

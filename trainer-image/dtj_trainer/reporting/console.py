@@ -22,7 +22,9 @@ class Console:
     `verbose` as in Keras: 0 prints nothing, 2 a line an epoch alone.
     """
 
-    def __init__(self, *, enabled: bool, total_steps: int, epochs: int | None, verbose: str | int = "auto") -> None:
+    def __init__(
+        self, *, enabled: bool, total_steps: int | None, epochs: int | None, verbose: str | int = "auto"
+    ) -> None:
         self._enabled = enabled and verbose != 0
         self._total_steps = total_steps
         self._epochs = epochs
@@ -60,8 +62,9 @@ class Console:
         rate = self._examples / max(1e-9, now - self._since)
         self._rate = 0.7 * self._rate + 0.3 * rate if self._rate and self._bar else rate
         self._since, self._examples = now, 0
-        done = BAR_WIDTH * step // max(1, self._total_steps)
+        done = BAR_WIDTH * step // max(1, self._total_steps or step)
         bar = f"[{'=' * done:{BAR_WIDTH}}] " if self._bar else ""
+        of = "" if self._total_steps is None else f"/{self._total_steps}"
         epochs = f"  epoch {epoch + 1}/{self._epochs}" if self._epochs else ""
         shown = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-        return f"{bar}step {step}/{self._total_steps}{epochs}  {shown}  {self._rate:,.0f} examples/s"
+        return f"{bar}step {step}{of}{epochs}  {shown}  {self._rate:,.0f} examples/s"

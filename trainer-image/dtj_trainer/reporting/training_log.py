@@ -32,7 +32,13 @@ class TrainingLog:
     """The reports of one training: every process to its supervisor; the chief also to event files and console."""
 
     def __init__(
-        self, context: TrainContext, logs: str, *, total_steps: int, epochs: int | None, verbose: str | int = "auto"
+        self,
+        context: TrainContext,
+        logs: str,
+        *,
+        total_steps: int | None,
+        epochs: int | None,
+        verbose: str | int = "auto",
     ) -> None:
         self._reporter = context.reporter
         self._events = EventFileWriter(logs if context.is_chief else "")
@@ -42,7 +48,8 @@ class TrainingLog:
 
     def resumed(self, step: int) -> None:
         """Report that the training continues after `step`."""
-        self._console.print(f"going on after step {step} of {self._total_steps}")
+        of = "" if self._total_steps is None else f" of {self._total_steps}"
+        self._console.print(f"going on after step {step}{of}")
 
     def steps_done(self, report: StepReport, metrics: Mapping[str, float]) -> None:
         """Report steps; `metrics` are those of the last epoch."""

@@ -187,7 +187,7 @@ class ClusterStart:
         the supervisor of that server would restart it, if it could act. The processes of a collective notice a frozen
         peer once their cluster is formed; until then TensorFlow waits.
         """
-        if not self.has_run:
+        if not self.has_run or self.shutdown.done:
             return
         waits = self.process is None or not self.process.started
         since = self.waiting_since if waits else self.progress.active_at

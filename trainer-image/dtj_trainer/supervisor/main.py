@@ -6,7 +6,6 @@ import os
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -26,7 +25,7 @@ from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.program import may_preload
 from dtj_trainer.supervisor.settings import Invocation, Settings, variable
 from dtj_trainer.supervisor.supervisor import Supervisor
-from dtj_trainer.supervisor.termination_message import TerminationMessage
+from dtj_trainer.supervisor.termination_message import TerminationMessage, print_line
 
 
 def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> int:
@@ -40,10 +39,9 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
         ending = supervise(settings_module.parse(words), zygote, early, is_first=is_first)
     except PreflightFailed as error:
         ending = TerminationMessage(ExitClass.PREFLIGHT_FAILED, error.exit_code if is_first else EXIT_USAGE, str(error))
-        sys.stderr.write(f"dtj: {error}\n")
+        print_line(str(error))
     except Exception as error:  # noqa: BLE001 - whatever it is, people and the operator have to hear of it
         ending = _internal_error(error)
-        sys.stderr.write(f"dtj: {ending.message}\n{''.join(traceback.format_exception(error))}")
     finally:
         if zygote is not None:
             zygote.dismiss()
@@ -55,9 +53,14 @@ def main(words: Sequence[str], zygote: Spawned | None, early: Sequence[int]) -> 
 
 
 def _internal_error(error: Exception) -> TerminationMessage:
+    """Print an error of the supervisor itself, and return how the container ends."""
+    import traceback  # seldom
+
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}, line {frame.lineno}"
     text = f"dtj-run itself failed: {type(error).__name__}: {first_line(error)} ({where}); please report this fault"
+    print_line(text)
+    traceback.print_exception(error)
     return TerminationMessage(ExitClass.KILLED, EXIT_INTERNAL_ERROR, text, exception=type(error).__name__)
 
 

@@ -68,6 +68,8 @@ class Member:
     """Where TensorFlow listens in every other cluster formed ahead of time; 0: it forms none."""
     cause: str = ""
     """Why its last process ended, where that was no consequence of what happened to a peer."""
+    in_callback: bool = False
+    """A callback of its process takes its time, for which the peers wait in their next step."""
     sequence: int = 0
     """How many changes of the above came before. Answers and calls overtake each other: the highest number counts."""
 
@@ -86,6 +88,7 @@ class Member:
             "standby": self.standby,
             "standby_port": self.standby_port,
             "cause": self.cause,
+            "in_callback": self.in_callback,
             "word": self.sequence,
         }
         return json.dumps(body, separators=(",", ":")).encode()
@@ -107,6 +110,7 @@ class Member:
                 standby=bool(body.get("standby")),
                 standby_port=int(body.get("standby_port", 0)),
                 cause=str(body.get("cause", ""))[:MAX_CAUSE],
+                in_callback=bool(body.get("in_callback")),
                 sequence=int(body.get("word", 0)),
             )
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -154,6 +158,15 @@ class Membership:
     def set_ready(self, *, standby: bool) -> None:
         """Set the state to ready: there is a process that can be started, a new one or the standby."""
         self._become(replace(self.me, state=MemberState.READY, standby=standby))
+
+    def set_in_callback(self, *, in_callback: bool) -> None:
+        """Announce whether a callback of this pod's process takes its time."""
+        self._become(replace(self.me, in_callback=in_callback))
+
+    @property
+    def peer_in_callback(self) -> bool:
+        """Whether a callback of a peer's process takes its time."""
+        return any(peer.in_callback for peer in self.known_peers.values())
 
     def dismiss_standby(self) -> None:
         """Use a new process in the same generation, because the standby is unusable."""

@@ -167,6 +167,11 @@ class Progress:
         self.updated_at = wall
         self.active_at = now
 
+    def peer_in_callback(self, now: float) -> None:
+        """Count no stall while the process waits, in its next batch, for a peer's callback."""
+        if self.stepped and self.phase not in WRITING_PHASES:
+            self.active_at = now
+
     def _pause(self, message: BatchesValidated | CallbackStarted | CallbackEnded, now: float) -> None:
         """Apply what is reported between two training steps."""
         self.active_at = now

@@ -9,7 +9,6 @@ suffices; without it, or when it fails, the job continues as usual
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from dtj_trainer.ipc.messages import ProcessExit, ReadyForTakeover, StartOrder
 from dtj_trainer.supervisor.membership import Membership
 from dtj_trainer.supervisor.process_pool import ProcessPool
 from dtj_trainer.supervisor.settings import Settings
+from dtj_trainer.supervisor.termination_message import print_line
 from dtj_trainer.supervisor.training_process import TrainingProcess
 
 AFTER_SECONDS: Final = 0.25
@@ -134,8 +134,7 @@ class Standby:
             self._due = now + AGAIN_SECONDS
             if ended.exit is None or ended.exit.exit_class != ExitClass.PEER_LOST:  # else a peer's ended: it says why
                 why = (ended.exit and ended.exit.message) or "it was killed"
-                sys.stderr.write(f"dtj: the standby ended ({why}); the training goes on without one\n")
-                sys.stderr.flush()
+                print_line(f"the standby ended ({why}); the training goes on without one")
         return True
 
     def take(self) -> TrainingProcess | None:
@@ -171,11 +170,10 @@ class Standby:
         self.dismiss()
         self._failures += 1
         self._due = now + AGAIN_SECONDS
-        sys.stderr.write(
-            "dtj: memory gets short, so the standby was ended and the training goes on without one; "
-            "raise the memory limit to keep it\n"
+        print_line(
+            "memory gets short, so the standby was ended and the training goes on without one; "
+            "raise the memory limit to keep it"
         )
-        sys.stderr.flush()
 
     def _room(self, training: TrainingProcess) -> float | None:
         """Return free memory as a multiple of what the training process uses; None if unknown."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import secrets
 import signal
-import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -45,7 +44,7 @@ from dtj_trainer.supervisor.restart_policy import RESET_SECONDS, Restart, Restar
 from dtj_trainer.supervisor.settings import Settings
 from dtj_trainer.supervisor.shutdown import Shutdown
 from dtj_trainer.supervisor.standby import Standby, free_port, standby_possible
-from dtj_trainer.supervisor.termination_message import TerminationMessage
+from dtj_trainer.supervisor.termination_message import TerminationMessage, print_line
 from dtj_trainer.supervisor.training_process import TrainingProcess
 
 TICK_SECONDS: Final = 0.25
@@ -133,7 +132,10 @@ class Supervisor:
                 self._cluster.spawn(now)
             if self._cluster.start_when_ready(now):
                 self._health.restart(now)
+            if self._membership.peer_in_callback:
+                self._progress.peer_in_callback(now)
             self._check_health(now)
+        self._membership.set_in_callback(in_callback=self._progress.callback_since is not None)
         self._peer_client.tell(self._membership.me, ask_every=self._cluster.ask_every(now))
         self._status = current_status(self._cluster, self._restarts, now)
 
@@ -295,8 +297,3 @@ class Supervisor:
         if message.message and not (reported and reported.printed):
             print_line(message.message)
         return message
-
-
-def print_line(text: str) -> None:
-    """Print the line for people."""
-    sys.stderr.write(f"dtj: {text}\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,12 @@ class TerminationMessage:
 
 def _encode(body: Mapping[str, object]) -> bytes:
     return json.dumps(body, separators=(",", ":"), allow_nan=False, default=str).encode()
+
+
+def print_line(text: str) -> None:
+    """Print a line for people, as the termination message is one."""
+    sys.stderr.write(f"dtj: {text}\n")
+    sys.stderr.flush()
 
 
 def claim(path: Path | None) -> bool:

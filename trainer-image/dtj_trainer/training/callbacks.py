@@ -18,7 +18,7 @@ from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.ipc.reporter import Reporter
 from dtj_trainer.training.keras.replication import PlainCopies
 from dtj_trainer.training.loop import Hooks
-from dtj_trainer.training.schedule import Schedule
+from dtj_trainer.training.open_schedule import AnySchedule
 from dtj_trainer.training.validation import BatchHooks, Validation
 
 TRAINING = ("on_train_batch_begin", "on_train_batch_end", "on_batch_begin", "on_batch_end")
@@ -39,7 +39,7 @@ WRITING = ("ModelCheckpoint", "CSVLogger", "TensorBoard")
 class Callbacks:
     """The Keras callbacks of a training, in every process; callbacks that write files run on the chief alone."""
 
-    def __init__(self, callbacks: Any, model: Any, context: TrainContext, schedule: Schedule) -> None:
+    def __init__(self, callbacks: Any, model: Any, context: TrainContext, schedule: AnySchedule) -> None:
         import keras
 
         callbacks = _without_backups(_listed(callbacks), context)
@@ -57,7 +57,7 @@ class Callbacks:
         uses_model = context.replicas > 1 and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
         self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
-            per_epoch = schedule.batches or schedule.total
+            per_epoch = None if schedule.known_total is None else schedule.batches or schedule.total
             self._epoch_logs = _epoch_logs_keeper()
             called = keras.callbacks.CallbackList(
                 [*own, self._epoch_logs],

@@ -7,8 +7,8 @@ from typing import Any
 
 from dtj_trainer.checkpoint.job_file import counted_batches
 from dtj_trainer.checkpoint.trainings import upcoming_training
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter, split_for_validation
-from dtj_trainer.data.adapters.given_data import GivenData
+from dtj_trainer.data.adapters.adapter import get_data_adapter, split_for_validation
+from dtj_trainer.data.adapters.given_data import EpochLength, GivenData
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
 from dtj_trainer.training.history import History
@@ -90,6 +90,7 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
             adapter.batches_per_pass,
             accumulate=accumulate,
             passes_end=adapter.passes_end,
+            open_epochs=adapter.open_epochs,
             initial_epoch=initial_epoch,
         )
         model = make_model(model, mixed_precision)
@@ -104,7 +105,9 @@ def fit(  # noqa: PLR0917 - the arguments of keras.Model.fit, in its order
                 total=adapter.batch_size.total or batch_size,
                 base=base_batch_size,
             ),
-            warm_up_steps=5 * schedule.epoch_steps if schedule.epoch_steps and not by_steps else 500,
+            warm_up_steps=5 * schedule.epoch_steps
+            if schedule.epoch_steps and schedule.known_total and not by_steps
+            else 500,
         )
         trainable = KerasTrainable(model, context, clip_norm=clip_norm)
         weights = optional_path(initial_weights)

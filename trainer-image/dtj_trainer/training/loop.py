@@ -19,7 +19,7 @@ from dtj_trainer.reporting.profiler import Profiler
 from dtj_trainer.reporting.training_log import StepReport, TrainingLog
 from dtj_trainer.training.epoch_metrics import EpochMetrics
 from dtj_trainer.training.history import history_logs, numbers
-from dtj_trainer.training.schedule import Schedule
+from dtj_trainer.training.open_schedule import AnySchedule
 from dtj_trainer.training.steps.step_runner import StepResult, StepRunner, StepsPerExecutionTuner, Votes
 from dtj_trainer.training.steps.trainable import Trainable
 
@@ -56,7 +56,7 @@ class TrainingLoop:
     context: TrainContext
     trainable: Trainable
     runner: StepRunner
-    schedule: Schedule
+    schedule: AnySchedule
     checkpoints: CheckpointManager
     position: TrainingPosition
     history: list[EpochLogs] = field(default_factory=list)
@@ -89,9 +89,9 @@ class _Run:
         """The metrics as Keras returns them: some are arrays."""
         self.steps = EpochMetrics(loop.position.metric_sums, loop.position.metric_examples)
         self.reported = time.monotonic()
-        logs, schedule = loop.checkpoints.logs, loop.schedule
+        logs, schedule, total = loop.checkpoints.logs, loop.schedule, loop.schedule.known_total
         epochs = schedule.last_epoch if schedule.batches else None
-        self.log = TrainingLog(self.context, logs, total_steps=schedule.total, epochs=epochs, verbose=loop.verbose)
+        self.log = TrainingLog(self.context, logs, total_steps=total, epochs=epochs, verbose=loop.verbose)
         steps = self.context.environment.profile_steps
         self.profiler = Profiler(logs, steps, self.context.reporter, self.context.commands)
         self.stopped = False

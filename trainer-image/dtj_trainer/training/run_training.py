@@ -22,6 +22,7 @@ from dtj_trainer.training.callbacks import Callbacks, restore_callbacks
 from dtj_trainer.training.evaluator import EvaluatorLoop
 from dtj_trainer.training.history import History, make_history
 from dtj_trainer.training.loop import TrainingLoop
+from dtj_trainer.training.open_schedule import Ahead, AnySchedule, OpenSchedule
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.compiled_step import CompiledStep
 from dtj_trainer.training.steps.parameter_server import ParameterServerStepRunner, coordinator
@@ -93,6 +94,8 @@ def run_training(training: Training) -> History:
         context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
     )
     loop.hooks = callbacks.hooks(training.validation)
+    if checkpoints.training.number > 1:
+        context.coordination.barrier()  # what a program does between trainings may take longer on another worker
     context.reporter.phase("build", time.monotonic() - training.began - waited)
     checkpoints.callback_states = callbacks.states
     callbacks.begin(checkpoints.restored_callbacks)
@@ -165,9 +168,18 @@ def _wait_for_takeover(runner: StepRunner) -> float:
     return takeover.wait()
 
 
-def _from_position(training: Training, position: TrainingPosition) -> Schedule:
+def _from_position(training: Training, position: TrainingPosition) -> AnySchedule:
     """Return the schedule from `position` on, which may have been reached with other batch sizes."""
-    schedule, known = training.schedule, training.data.batches_per_pass
+    context, data, schedule, known = training.context, training.data, training.schedule, training.data.batches_per_pass
+    if isinstance(data, GeneratorAdapter) and known is None:
+
+        def look(number: int, batches: int) -> Ahead:
+            """Return what the chief sees: every process has the same data, and may be less far ahead."""
+            found = " ".join(map(str, data.ahead(number, batches))) if context.is_chief else ""
+            there, ended = context.coordination.broadcast(found).split()
+            return Ahead(int(there), ended == "True")
+
+        return OpenSchedule(schedule, look, reads_once=data.reads_once)
     if known is None or schedule.batches != known:
         return schedule
     return schedule.after(position.step, training.data.batches_before(position.data))
@@ -204,16 +216,17 @@ def _evaluate_checkpoints(training: Training, checkpoints: CheckpointManager) ->
 
 def _history(
     training: Training,
-    schedule: Schedule,
+    schedule: AnySchedule,
     epochs: Sequence[EpochLogs],
     step: int,
     metrics: dict[str, float],
     resumed_from: int | None,
 ) -> History:
+    steps = None if schedule.known_total is None else schedule.batches
     return make_history(
         training.callback_model,
         epochs,
-        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": schedule.batches},
+        {"verbose": training.verbose, "epochs": schedule.last_epoch, "steps": steps},
         step=step,
         metrics=metrics,
         strategy=training.context.choice.type,

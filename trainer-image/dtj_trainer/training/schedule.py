@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 
 from dtj_trainer.errors import PreflightFailed
 
+OPEN = 1 << 62
+"""The batches of an epoch that ends with its data, while it is not known where."""
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -35,8 +38,11 @@ class Schedule:
         accumulate: int = 1,
         passes_end: bool = False,
         initial_epoch: int = 0,
+        open_epochs: int = 0,
     ) -> "Schedule":
         """Return the schedule from the arguments of `fit` or `train`, and the batches in one pass if known.
+
+        Up to `open_epochs` epochs may last until the data ends.
 
         Raises:
             PreflightFailed: nothing says where the training ends, or a number is impossible.
@@ -55,6 +61,8 @@ class Schedule:
         batches = steps_per_epoch or batches_per_pass
         if epochs is not None and batches == 0:
             raise PreflightFailed("the data has fewer examples than one global batch; use a smaller batch or more data")
+        if batches is None and steps is None and epochs is not None and epochs - initial_epoch <= open_epochs:
+            batches = OPEN
         if epochs is not None and batches is None and steps is None:
             raise PreflightFailed("the size of the data is not known; give steps_per_epoch= or steps=")
         ends = batches_per_pass if passes_end else None
@@ -72,6 +80,11 @@ class Schedule:
         """The step at which the training ends."""
         by_epochs = None if self.epochs is None or not self.batches else self.first + self._epoch_start(self.epochs)
         return min(end for end in (self.steps, by_epochs) if end is not None)
+
+    @property
+    def known_total(self) -> int | None:
+        """The step at which the training ends; None if that is where its data ends."""
+        return None if self.batches == OPEN else self.total
 
     @property
     def last_epoch(self) -> int:
@@ -99,6 +112,24 @@ class Schedule:
             return self.accumulate
         left = self._epoch_batches(self._epoch_of(step - self.first)) - self.step_in_epoch(step) * self.accumulate
         return min(self.accumulate, left)
+
+    def batches_before(self, step: int) -> int:
+        """Return how many batches the first `step` steps take, if no pass over the data ends an epoch."""
+        if not self.batches:
+            return step * self.accumulate
+        epoch = self._epoch_of(step)
+        return epoch * self.batches + (step - self._epoch_start(epoch)) * self.accumulate
+
+    def beginning_again_after(self, batches: int) -> "Schedule":
+        """Return the schedule for data whose passes have so many batches."""
+        return replace(self, batches=min(self.batches or batches, batches), pass_batches=batches)
+
+    def ending_after(self, batches: int) -> "Schedule":
+        """Return the schedule for data that ends after so many batches and cannot be read again."""
+        each = min(self.batches or batches, batches)
+        epochs = -(-batches // each)
+        epochs = epochs if self.epochs is None else min(self.epochs, epochs)
+        return replace(self, batches=each, pass_batches=batches, epochs=epochs)
 
     def batches_in(self, step: int, steps: int) -> int:
         """Return how many batches `steps` steps of one epoch take, after `step` steps."""

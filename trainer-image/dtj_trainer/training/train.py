@@ -7,8 +7,8 @@ from typing import Any
 
 from dtj_trainer.checkpoint.job_file import counted_batches
 from dtj_trainer.checkpoint.trainings import upcoming_training
-from dtj_trainer.data.adapters.adapter import EpochLength, get_data_adapter
-from dtj_trainer.data.adapters.given_data import GivenData
+from dtj_trainer.data.adapters.adapter import get_data_adapter
+from dtj_trainer.data.adapters.given_data import EpochLength, GivenData
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.process.exit import exit_on_failure
@@ -87,6 +87,7 @@ def train(
             adapter.batches_per_pass,
             accumulate=accumulate,
             passes_end=adapter.passes_end,
+            open_epochs=adapter.open_epochs,
         )
         held = state() if isinstance(state, type) or (callable(state) and not hasattr(state, "variables")) else state
         build(held, context)

@@ -60,6 +60,11 @@ def once():
     yield from (batches[number] for number in range(6))
 
 
+def twice():
+    yield from once()
+    yield from once()
+
+
 opened: list[int] = []
 
 
@@ -75,10 +80,15 @@ KINDS = {
     "PyDataset in processes": lambda: (Batches(workers=2, use_multiprocessing=True), {}),
     "generator": lambda: (endless(), {"steps_per_epoch": 6}),
     "finite generator": lambda: (once(), {}),
+    "generator of 12 batches": lambda: (twice(), {"steps_per_epoch": 5}),
     "DataLoader": lambda: (DataLoader(), {}),
     "Dataset": lambda: (tf.data.Dataset.from_tensor_slices((x, y)).batch(10), {}),
-    "Dataset of unknown length": lambda: (
+    "Dataset that filters": lambda: (
         tf.data.Dataset.from_tensor_slices((x, y)).filter(lambda *_: True).batch(10),
+        {"steps_per_epoch": 4},
+    ),
+    "Dataset from Python": lambda: (
+        tf.data.Dataset.from_generator(once, output_signature=(tf.TensorSpec([None, 4]), tf.TensorSpec([None, 1]))),
         {"steps_per_epoch": 4},
     ),
     "unseeded": lambda: (tf.data.Dataset.from_tensor_slices((x, y)).shuffle(57).batch(10), {}),
@@ -119,7 +129,12 @@ model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, "tanh"), kera
 model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
 data, settings = KINDS[KIND]()
 epochs = 1 if KIND == "finite generator" else 3
-arguments = {"epochs": epochs, "shuffle": False, "callbacks": [Accident()] if DIE_AT else [], **settings}
+arguments = {
+    "epochs": epochs,
+    "shuffle": False,
+    "callbacks": [Accident()] if DIE_AT or os.environ.get("TEST_BY_BATCH") else [],
+    **settings,
+}
 if PLAIN and KIND == "DataLoader":
     data = Batches()  # Keras would import torch
 if PLAIN:

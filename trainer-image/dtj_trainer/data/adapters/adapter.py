@@ -10,10 +10,24 @@ from dtj_trainer.data.adapters.array_data import ArrayData, class_weights_of_bat
 from dtj_trainer.data.adapters.batch_split import is_dataset, static_batch_size
 from dtj_trainer.data.adapters.function_adapter import FunctionAdapter
 from dtj_trainer.data.adapters.generator_adapter import GeneratorAdapter
-from dtj_trainer.data.adapters.given_data import GivenData, check_batched, is_generator, is_py_dataset, is_table
+from dtj_trainer.data.adapters.given_data import (
+    ANY_LENGTH,
+    EpochLength,
+    GivenData,
+    check_batched,
+    is_generator,
+    is_py_dataset,
+    is_table,
+)
 from dtj_trainer.data.adapters.pipeline_adapter import PipelineAdapter
 from dtj_trainer.data.adapters.py_dataset_adapter import PyDatasetAdapter
-from dtj_trainer.data.adapters.tf_dataset_adapter import INFINITE, TfDatasetAdapter, first_batch_size
+from dtj_trainer.data.adapters.tf_dataset_adapter import (
+    INFINITE,
+    UNKNOWN,
+    TfDatasetAdapter,
+    comes_from_python,
+    first_batch_size,
+)
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
@@ -35,6 +49,8 @@ class DataAdapter(Protocol):
     """Whether every process knows the global batches; else each has batches of its own."""
     passes_end: bool
     """Whether an epoch ends where a pass over the data ends; else it goes on in the next pass."""
+    open_epochs: int
+    """How many epochs may last until the data ends, which is seen by looking ahead; 0 if that cannot be seen."""
 
     @property
     def element_spec(self) -> Any:
@@ -69,24 +85,6 @@ class DataAdapter(Protocol):
         """Return a finite tf.data.Dataset of this process's share, each example once."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochLength:
-    """The length of an epoch and of the training, as far as the caller gave it."""
-
-    batches: int | None = None
-    """Batches per epoch, if the caller gave them; then the dataset is not read to count them."""
-    most: int | None = None
-    """Batches of the whole training: an infinite dataset is read no further to count them."""
-
-    @classmethod
-    def of(
-        cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None, accumulate: int = 1
-    ) -> "EpochLength":
-        """Return it from the arguments of `fit` and `train`."""
-        most = None if steps is None else steps * accumulate
-        return cls(steps_per_epoch or (most if epochs is None else None), most)
-
-
 def get_data_adapter(
     data: GivenData,
     sharding: Sharding,
@@ -95,7 +93,7 @@ def get_data_adapter(
     per_replica_batch_size: int | None = None,
     shuffle: bool = True,
     seed: int = 0,
-    length: EpochLength = EpochLength(),
+    length: EpochLength = ANY_LENGTH,
     counted_batches: Callable[[], int | None] = lambda: None,
 ) -> DataAdapter:
     """Return the adapter of training data.
@@ -225,6 +223,8 @@ def _adapter_of_batches(
     if given_size.is_given:
         given_size.check(first_batch_size(x), "tf.data.Dataset")
     x = _class_weights(data.class_weight)(x)
+    if length.batches and int(x.cardinality()) == UNKNOWN and comes_from_python(x):
+        return GeneratorAdapter(x, sharding)
     return TfDatasetAdapter(
         x,
         sharding,

@@ -17,6 +17,7 @@ class ArrayAdapter:
     """
 
     reads_in_python = False
+    open_epochs = 0
     batches_are_global = True
     passes_end = True
 

@@ -15,6 +15,7 @@ class FunctionAdapter:
 
     batch_size = BatchSize(None, None)
     reads_in_python = False
+    open_epochs = 0
     batches_are_global = False
     passes_end = False
     batches_per_pass = None

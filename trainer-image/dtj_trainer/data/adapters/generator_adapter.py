@@ -1,13 +1,17 @@
-"""The adapter of generators and of PyTorch's DataLoaders, which can be read from their beginning only."""
+"""The adapter of generators and of PyTorch's DataLoaders, which can be read from their beginning only.
+
+A tf.data.Dataset over a generator is read here too, where its end has to be seen before it is there.
+"""
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterator
 from types import GeneratorType
 from typing import Any
 
 from dtj_trainer.compat.types import Structure
-from dtj_trainer.data.adapters.batch_split import every_nth_example, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.batch_split import every_nth_example, is_dataset, split_for_replicas, without_autotune
 from dtj_trainer.data.adapters.python_batches import SAMPLES, batch_size_of, digest, python_dataset, spec_of, to_batch
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
@@ -28,19 +32,20 @@ class GeneratorAdapter:
     def __init__(self, data: Any, sharding: Sharding, *, most_batches: int | None = None) -> None:
         self._sharding = sharding
         self._most_batches = most_batches
-        self._name = type(data).__name__
-        self._again = not isinstance(data, GeneratorType)
+        self._name = "tf.data.Dataset" if is_dataset(data) else type(data).__name__
+        self.reads_once = isinstance(data, GeneratorType)
         samples = list(itertools.islice(iter(data), SAMPLES))
         if not samples:
             raise PreflightFailed(f"x, a {self._name}, gives no batch; check what it reads")
-        self._data: Any = data if self._again else itertools.chain(samples, data)
+        self._data: Any = itertools.chain(samples, data) if self.reads_once else data
         self._samples = [to_batch(sample) for sample in samples]
+        self.open_epochs = 1 if self.reads_once else sys.maxsize
         self._replay = _Replay(self._passes(), self._name)
 
     @property
     def batches_per_pass(self) -> int | None:
         """Return the number of batches of a DataLoader that knows it."""
-        if not self._again or not hasattr(self._data.dataset, "__len__"):
+        if self.reads_once or not hasattr(getattr(self._data, "dataset", None), "__len__"):
             return None
         return len(self._data)
 
@@ -84,6 +89,13 @@ class GeneratorAdapter:
         batches = python_dataset(self._replay.read, self.element_spec)
         return split_for_replicas(batches, self._sharding, None).prefetch(tf.data.AUTOTUNE)
 
+    def ahead(self, number: int, batches: int) -> tuple[int, bool]:
+        """Return how many batches there are for certain from batch `number` on, and whether there are no more.
+
+        Waits until more than `batches` batches are there, or the data has ended.
+        """
+        return self._replay.ahead(number, batches)
+
     def server_dataset(self, workers: int, index: int, position: DataPosition) -> Any:
         """Raise: it is read in this process."""
         raise NotImplementedError
@@ -92,13 +104,13 @@ class GeneratorAdapter:
         """Return the share of this process of each batch; those of a generator are kept for the next evaluation."""
         batches = python_dataset(lambda: map(to_batch, self._data), self.element_spec).take(self._most_batches or -1)
         own = every_nth_example(batches, self._sharding)
-        return without_autotune(own if self._again else own.cache())
+        return without_autotune(own.cache() if self.reads_once else own)
 
-    def _passes(self) -> Iterator[Structure]:
-        """Yield the batches of a generator, or those of a DataLoader pass after pass."""
-        yield from map(to_batch, self._data)
-        while self._again:
-            yield from map(to_batch, self._data)
+    def _passes(self) -> Iterator[Iterator[Structure]]:
+        """Yield the passes over the data, one over a generator, each as the batches in it."""
+        yield map(to_batch, self._data)
+        while not self.reads_once:
+            yield map(to_batch, self._data)
 
 
 class _Replay:
@@ -107,13 +119,19 @@ class _Replay:
     A new reading ends the one before.
     """
 
-    def __init__(self, batches: Iterator[Structure], name: str) -> None:
-        self._batches = batches
+    def __init__(self, passes: Iterator[Iterator[Structure]], name: str) -> None:
+        self._passes = passes
+        self._batches: Iterator[Structure] | None = next(passes)
         self._name = name
         self._lock = threading.Lock()
         self._reading = 0
         self._drawn = 0
-        self._kept: list[Structure] = []
+        self._held: dict[int, Structure] = {}
+        """By their numbers: the first ones, and those that are drawn and not read yet."""
+        self._began = 0
+        """The batches drawn before this pass."""
+        self._size: int | None = None
+        """The batches of the first pass, once it has ended."""
 
     def read(self) -> Iterator[Structure]:
         """Yield the batches from the first one on.
@@ -124,7 +142,7 @@ class _Replay:
         with self._lock:
             self._reading += 1
             reading = self._reading
-            if self._drawn > KEPT:
+            if self._drawn and 0 not in self._held:
                 raise PreflightFailed(
                     f"x, a {self._name}, was read already and cannot be read again; make a new one for each training"
                 )
@@ -135,14 +153,35 @@ class _Replay:
                 return
             yield batch
 
+    def ahead(self, number: int, batches: int) -> tuple[int, bool]:
+        """Return how many batches there are from `number` on, and whether the first pass has no more.
+
+        Draws until it knows.
+        """
+        with self._lock:
+            while self._drawn <= number + batches and self._size is None:
+                self._draw()
+            return (self._drawn - number - 1, False) if self._size is None else (self._size - number, True)
+
     def _batch(self, number: int) -> Structure | None:
-        """Return a batch, the next one at most; None after the last."""
-        if number < len(self._kept):
-            return self._kept[number]
-        batch = next(self._batches, None)
-        self._drawn += 1
-        if self._drawn > KEPT:
-            self._kept.clear()
-        elif batch is not None:
-            self._kept.append(batch)
+        """Return a batch; None after the last."""
+        while self._drawn <= number and self._batches is not None:
+            self._draw()
+        batch = self._held.get(number)
+        if number >= KEPT:
+            self._held = {each: held for each, held in self._held.items() if each > number}
         return batch
+
+    def _draw(self) -> None:
+        """Hold the next batch, or go on to the next pass; an empty one is the last."""
+        assert self._batches is not None
+        batch = next(self._batches, None)
+        if batch is not None:
+            self._held[self._drawn] = batch
+            self._drawn += 1
+            return
+        self._size = self._drawn if self._size is None else self._size
+        began, self._batches = self._began, next(self._passes, None)
+        self._began = self._drawn
+        if began == self._drawn:
+            self._batches = None

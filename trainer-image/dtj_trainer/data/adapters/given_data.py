@@ -1,4 +1,4 @@
-"""The data of a call of `fit`, `train` or `evaluate`, and its kinds."""
+"""The data of a call of `fit`, `train` or `evaluate`, its kinds, and its length as far as the call gives it."""
 
 from dataclasses import dataclass
 from types import GeneratorType
@@ -9,6 +9,29 @@ from dtj_trainer.data.adapters.batch_split import is_dataset
 from dtj_trainer.data.pipeline import Pipeline
 from dtj_trainer.data.sources.arrays import Arrays
 from dtj_trainer.errors import PreflightFailed
+
+
+@dataclass(frozen=True, slots=True)
+class EpochLength:
+    """The length of an epoch and of the training, as far as the caller gave it."""
+
+    batches: int | None = None
+    """Batches per epoch, if the caller gave them; then the dataset is not read to count them."""
+    most: int | None = None
+    """Batches of the whole training: an infinite dataset is read no further to count them."""
+
+    @classmethod
+    def of(
+        cls, epochs: int | None, steps: int | None, steps_per_epoch: int | None, accumulate: int = 1
+    ) -> "EpochLength":
+        """Return it from the arguments of `fit` and `train`."""
+        most = None if steps is None else steps * accumulate
+        ends = [most, epochs and steps_per_epoch and epochs * steps_per_epoch]
+        return cls(steps_per_epoch or (most if epochs is None else None), min(filter(None, ends), default=None))
+
+
+ANY_LENGTH = EpochLength()
+"""Where the caller gave nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ EVALUATION_BATCH = 128
 class PipelineAdapter:
     """A Pipeline, which can start at any example."""
 
+    open_epochs = 0
     batches_are_global = True
     passes_end = False
 

@@ -26,6 +26,7 @@ class PyDatasetAdapter:
     """
 
     reads_in_python = True
+    open_epochs = 0
     batches_are_global = True
     passes_end = True
     batch_size = BatchSize(None, None)

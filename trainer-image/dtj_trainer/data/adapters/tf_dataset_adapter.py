@@ -21,11 +21,14 @@ UNKNOWN, INFINITE = -2, -1
 SHUFFLES = ("ShuffleDataset", "ShuffleDatasetV2", "ShuffleDatasetV3", "ShuffleAndRepeatDataset")
 """Their third and fourth inputs are the seeds; two zeros mean a random order (tf.data's random_seed.get_seed)."""
 
+ENDLESS = ("RepeatDataset", "ShuffleAndRepeatDataset", "ShuffleAndRepeatDatasetV2", "RandomDataset", "RandomDatasetV2")
+
 
 class TfDatasetAdapter:
     """A Dataset that every process reads as a whole, to take its slice of each batch; a resume skips what was read."""
 
     reads_in_python = True  # a Dataset made here may call Python, and its variables are of this process
+    open_epochs = 0
     batches_are_global = True
     passes_end = True
 
@@ -55,11 +58,11 @@ class TfDatasetAdapter:
     def batches_per_pass(self) -> int | None:
         """Return the batches in one pass, if that is known.
 
-        A Dataset that does not know its length is read to count them only where the caller gave no number of batches,
-        and no earlier start of the job has counted them.
+        A Dataset that does not know its length is read to count them, unless an earlier start of the job has counted
+        them, or the caller gave a number of batches and the Dataset seems to have no end.
         """
         cardinality = int(self.given_dataset.cardinality())
-        if cardinality == UNKNOWN and self._given_batches is None:
+        if cardinality == UNKNOWN and not (self._given_batches and _repeats(self.given_dataset)):
             counted = self._counted_batches()
             cardinality = self._count() if counted is None else counted
         if cardinality < 0:
@@ -126,9 +129,23 @@ def first_batch_size(dataset: Any) -> int:
 
 def has_unseeded_shuffle(dataset: Any) -> bool:
     """Return whether a `shuffle` in the dataset, at any depth, has neither its own seed nor a global one."""
+    return any(all(seed == 0 for seed in seeds) for nodes in _bodies(dataset) for seeds in _shuffle_seeds(nodes))
+
+
+def comes_from_python(dataset: Any) -> bool:
+    """Return whether a generator in Python yields the elements, at any depth."""
+    return any(node.op == "GeneratorDataset" for nodes in _bodies(dataset) for node in nodes)
+
+
+def _repeats(dataset: Any) -> bool:
+    """Return whether something in the dataset, at any depth, may be repeated without end."""
+    return any(node.op in ENDLESS for nodes in _bodies(dataset) for node in nodes)
+
+
+def _bodies(dataset: Any) -> list[Any]:
+    """Return the nodes of a dataset, and those of each function in it."""
     graph = compat.dataset_graph(dataset)
-    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
-    return any(all(seed == 0 for seed in seeds) for nodes in bodies for seeds in _shuffle_seeds(nodes))
+    return [graph.node, *(function.node_def for function in graph.library.function)]
 
 
 def _shuffle_seeds(nodes: Any) -> Iterator[list[int | None]]:
