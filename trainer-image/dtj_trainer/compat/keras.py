@@ -164,7 +164,7 @@ def leave_strategy_of_all(strategy: Any) -> None:
 
     for each in gc.get_objects():
         if issubclass(type(each), keras.Model) and getattr(each, "_distribute_strategy", None) is strategy:
-            leave_strategy(each)  # type: ignore[arg-type]
+            leave_strategy(each)
 
 
 def leave_strategy(model: Model) -> None:

@@ -1,5 +1,7 @@
 """Checks of a model: what a strategy cannot train correctly is refused with one sentence."""
 
+from typing import Any
+
 from dtj_trainer.compat import keras as compat_keras
 from dtj_trainer.compat.types import KerasVariable, Model
 from dtj_trainer.context import TrainContext
@@ -41,9 +43,9 @@ def check_trains(model: Model, context: TrainContext) -> None:
 
 
 def compiles_with_xla(model: Model) -> bool:
-    """Return whether `compile` was given jit_compile=True; "auto" is left to TensorFlow, which does not use XLA then."""
-    found = getattr(model, "get_compile_config", dict)()
-    return bool(found) and found.get("jit_compile") is True
+    """Return whether `compile` was given jit_compile=True; "auto" means no here."""
+    config: Any = getattr(model, "get_compile_config", dict)()
+    return bool(config) and config.get("jit_compile") is True
 
 
 def _check_compiled(model: Model, context: TrainContext) -> None:

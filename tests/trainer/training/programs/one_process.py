@@ -1,0 +1,307 @@
+"""What people write for one process, with `model.fit` (argument "keras") or with `dtj.fit` in a job."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+PLAIN = sys.argv[1] == "keras"
+IS_CHIEF = True
+if not PLAIN:
+    import dtj
+
+    IS_CHIEF = dtj.init().is_chief
+Told = dict[str, Any]
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(103, 8)).astype("float32")  # no number of replicas divides the last batch of 7
+y = (x[:, :3].sum(1, keepdims=True) > 0).astype("float32")
+ids = rng.integers(0, 50, size=(103, 6)).astype("int32")
+weight = rng.uniform(size=103).astype("float32")
+
+
+def fit(model: keras.Model, *data: Any, **options: Any) -> Any:
+    chosen = {"epochs": 2, "verbose": 0, **options}
+    if not isinstance(data[0], tf.data.Dataset):
+        chosen["shuffle"] = False
+    return model.fit(*data, **chosen) if PLAIN else dtj.fit(model, *data, **chosen)
+
+
+def told(model: keras.Model, history: Any = None, **more: Any) -> Told:
+    weights = [float(value) for held in model.get_weights() for value in np.ravel(held)]
+    return {"weights": weights, "history": history.history if history else {}, **more}
+
+
+def mlp(optimizer: Any = None, loss: Any = "binary_crossentropy", **settings: Any) -> keras.Model:
+    regular = keras.regularizers.L2(0.01)
+    hidden = keras.layers.Dense(8, activation="tanh", kernel_regularizer=regular)
+    made = keras.Sequential([keras.Input((8,)), hidden, keras.layers.Dense(1, activation="sigmoid")])
+    made.compile(optimizer or keras.optimizers.SGD(0.1), loss, **{"metrics": ["accuracy"], **settings})
+    return made
+
+
+def arrays() -> Told:
+    model = mlp()
+    return told(model, fit(model, x, y, epochs=3))
+
+
+def sample_weights() -> Told:
+    model = mlp()
+    return told(model, fit(model, x, y, sample_weight=weight, batch_size=20, validation_split=0.2))
+
+
+def class_weights() -> Told:
+    model = mlp()
+    validation = {"validation_data": (x[:33], y[:33]), "validation_freq": 2}
+    return told(model, fit(model, x, y, class_weight={0: 1.0, 1: 3.0}, batch_size=20, **validation))
+
+
+def short_epochs() -> Told:
+    model = mlp()
+    return told(model, fit(model, x, y, batch_size=20, steps_per_epoch=4, epochs=3))
+
+
+def dataset() -> Told:
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(31)
+    model = mlp()
+    return told(model, fit(model, data, validation_data=data))
+
+
+def fewer_examples_than_replicas() -> Told:
+    model = mlp()
+    return told(model, fit(model, x[:33], y[:33]))
+
+
+def sum_of_losses() -> Told:
+    model = mlp(keras.optimizers.SGD(0.001), keras.losses.BinaryCrossentropy(reduction="sum"))
+    return told(model, fit(model, x, y))
+
+
+def embedding() -> Told:
+    layers = [keras.layers.Embedding(50, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((6,), dtype="int32"), *layers])
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return told(model, fit(model, ids, y, batch_size=24, epochs=40))
+
+
+def sparse() -> Told:
+    rows = tf.sparse.from_dense(np.where(np.abs(x) > 0.7, x, 0))
+    layers = [keras.layers.Dense(4), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((8,), sparse=True), *layers])
+    model.compile("sgd", "mse")
+    return told(model, fit(model, rows, y))
+
+
+def two_inputs() -> Told:
+    one, two = keras.Input((8,)), keras.Input((6,))
+    model = keras.Model([one, two], keras.layers.Dense(1)(keras.layers.Concatenate()([one, two])))
+    model.compile("rmsprop", "mse")
+    return told(model, fit(model, [x, ids.astype("float64")], y))
+
+
+def two_outputs() -> Told:
+    given = keras.Input((8,))
+    outputs = {name: keras.layers.Dense(1, name=name)(given) for name in ("a", "b")}
+    model = keras.Model(given, outputs)
+    model.compile(keras.optimizers.SGD(0.05), {"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.3})
+    weights = {"a": weight, "b": weight}
+    return told(model, fit(model, x, {"a": y, "b": 2 * y}, sample_weight=weights))
+
+
+class Centred(keras.layers.Layer):
+    def call(self, given: Any) -> Any:
+        self.add_loss(0.1 * tf.reduce_mean(tf.square(given)))
+        return given
+
+
+def added_losses() -> Told:
+    given = keras.Input((8,))
+    hidden = keras.layers.Dense(4, activity_regularizer=keras.regularizers.L2(0.01))(given)
+    model = keras.Model(given, keras.layers.Dense(1)(Centred()(hidden)))
+    model.compile(keras.optimizers.SGD(0.05), "mse")
+    return told(model, fit(model, x, y))
+
+
+def two_phases() -> Told:
+    norm = keras.layers.BatchNormalization()
+    base = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, activation="relu"), norm])
+    base.trainable = False
+    model = keras.Sequential([keras.Input((8,)), base, keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    before = [held.tolist() for held in base.get_weights()]
+    fit(model, x, y)
+    after = [held.tolist() for held in base.get_weights()]
+    base.trainable, norm.trainable = True, False
+    model.compile(keras.optimizers.Adam(0.001), "mse")
+    return told(model, fit(model, x, y, epochs=4, initial_epoch=2), frozen=before == after)
+
+
+def keras_callbacks() -> Told:
+    with tempfile.TemporaryDirectory() as folder:
+        callbacks = [
+            keras.callbacks.EarlyStopping("val_loss", patience=2, restore_best_weights=True),
+            keras.callbacks.ReduceLROnPlateau("val_loss", patience=1),
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.9),
+            keras.callbacks.ModelCheckpoint(Path(folder) / "best.keras", save_best_only=True),
+        ]
+        model = mlp()
+        return told(model, fit(model, x, y, epochs=5, validation_split=0.2, callbacks=callbacks))
+
+
+class Uses(keras.callbacks.Callback):
+    """Uses the model on the chief alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[float] = []
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if IS_CHIEF:
+            self.found.append(float(self.model.predict(x, verbose=0).sum()))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        if IS_CHIEF:
+            self.found.append(float(self.model.evaluate(x, y, verbose=0)[0]))
+
+
+def callback_uses_the_model() -> Told:
+    uses, model = Uses(), mlp(keras.optimizers.Adam(0.01))
+    fit(model, x, y, callbacks=[uses])
+    return told(model, used=uses.found)
+
+
+def own_methods_afterwards() -> Told:
+    model = mlp(keras.optimizers.Adam(0.01))
+    fit(model, x, y)
+    found: list[float] = []
+    if IS_CHIEF:
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(Path(folder) / "model.keras")
+            again = keras.models.load_model(Path(folder) / "model.keras")
+        found = [*model.evaluate(x, y, verbose=0), *model.predict(x, verbose=0).ravel()]
+        found += [*model.predict_on_batch(x[:5]).ravel(), *again.predict(x[:5], verbose=0).ravel()]
+        model.summary(print_fn=lambda *_, **__: None)
+    return {"weights": [], "history": {}, "used": [float(value) for value in found]}
+
+
+def fitted_again() -> Told:
+    model = mlp(keras.optimizers.AdamW(0.01, weight_decay=0.1))
+    model.optimizer.exclude_from_weight_decay(var_names=["bias"])
+    fit(model, x, y)
+    return told(model, fit(model, x, y))
+
+
+class OwnStep(keras.Model):
+    def train_step(self, data: Any) -> Any:
+        given, wanted = data
+        with tf.GradientTape() as tape:
+            found = self(given, training=True)
+            loss = self.compute_loss(x=given, y=wanted, y_pred=found)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return self.compute_metrics(given, wanted, found)
+
+    def test_step(self, data: Any) -> Any:
+        given, wanted = data
+        return self.compute_metrics(given, wanted, self(given, training=False))
+
+
+def own_step() -> Told:
+    given = keras.Input((8,))
+    model = OwnStep(given, keras.layers.Dense(1)(keras.layers.Dense(8, activation="tanh")(given)))
+    optimizer = keras.optimizers.SGD(0.1, global_clipnorm=0.05)
+    model.compile(optimizer, "mse", metrics=["mae"])
+    history = fit(model, x, y, validation_data=(x[:40], y[:40]))
+    for name in ("loss", "val_loss"):  # a mean that the step does not update
+        history.history.pop(name, None)
+    return told(model, history)
+
+
+class Gan(keras.Model):
+    """Two optimizers, none of them that of Keras' own `compile`; never called itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        hidden = keras.layers.Dense(8, activation="tanh")
+        self.judge = keras.Sequential([keras.Input((8,)), hidden, keras.layers.Dense(1)])
+        self.maker = keras.Sequential([keras.Input((2,)), keras.layers.Dense(8)])
+        self.judge_optimizer = keras.optimizers.Adam(0.01)
+        self.maker_optimizer = keras.optimizers.Adam(0.005)
+        self.mean = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def train_step(self, real: Any) -> Any:
+        count = tf.shape(real)[0]
+        noise = tf.reduce_mean(real, 1, keepdims=True) * tf.ones([1, 2])
+        both = tf.concat([self.maker(noise), real], 0)
+        labels = tf.concat([tf.ones([count, 1]), tf.zeros([count, 1])], 0)
+        with tf.GradientTape() as tape:
+            judged = self.mean(labels, self.judge(both))
+        gradients = tape.gradient(judged, self.judge.trainable_weights)
+        self.judge_optimizer.apply_gradients(zip(gradients, self.judge.trainable_weights, strict=True))
+        with tf.GradientTape() as tape:
+            made = self.mean(tf.zeros([count, 1]), self.judge(self.maker(noise)))
+        gradients = tape.gradient(made, self.maker.trainable_weights)
+        self.maker_optimizer.apply_gradients(zip(gradients, self.maker.trainable_weights, strict=True))
+        return {"judged": judged, "made": made}
+
+
+def own_step_of_two_optimizers() -> Told:
+    model = Gan()
+    model.compile()
+    return told(model, fit(model, x))
+
+
+def evaluated_and_predicted() -> Told:
+    data = tf.data.Dataset.from_tensor_slices((x, y)).batch(31)
+    model = mlp(metrics=["accuracy", "mae"])
+    fit(model, x, y)
+    evaluate, predict = (model.evaluate, model.predict)
+    if not PLAIN:
+        evaluate, predict = (
+            (lambda *a, **k: dtj.evaluate(model, *a, **k)),
+            (lambda *a, **k: dtj.predict(model, *a, **k)),
+        )
+    by_name = evaluate(data, verbose=0, return_dict=True)
+    found = [*evaluate(x, y, batch_size=20, steps=3, verbose=0), *(by_name[name] for name in sorted(by_name))]
+    for given in ((x,), (x[:33], 32), (data,)):
+        found += list(predict(*given, verbose=0).ravel())
+    found += list(predict(x, steps=2, verbose=0).ravel())
+    return told(model, used=[float(value) for value in found])
+
+
+CASES: list[Callable[[], Told]] = [
+    arrays,
+    sample_weights,
+    class_weights,
+    short_epochs,
+    dataset,
+    fewer_examples_than_replicas,
+    sum_of_losses,
+    embedding,
+    sparse,
+    two_inputs,
+    two_outputs,
+    added_losses,
+    two_phases,
+    keras_callbacks,
+    callback_uses_the_model,
+    own_methods_afterwards,
+    fitted_again,
+    own_step,
+    own_step_of_two_optimizers,
+    evaluated_and_predicted,
+]
+results: dict[str, Told] = {}
+for case in CASES:
+    keras.utils.set_random_seed(3)
+    results[case.__name__] = case()
+sys.stdout.write("TEST " + json.dumps(results) + "\n")
+sys.stdout.flush()
+os._exit(0)

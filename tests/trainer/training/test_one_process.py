@@ -1,0 +1,54 @@
+"""A program written for one process gives the same weights, history and results on any number of replicas."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.trainer.training import launch
+
+pytestmark = pytest.mark.trainer
+
+PROGRAM = "one_process.py"
+CASES = (
+    "arrays", "sample_weights", "class_weights", "short_epochs", "dataset", "fewer_examples_than_replicas",
+    "sum_of_losses", "embedding", "sparse", "two_inputs", "two_outputs", "added_losses", "two_phases",
+    "keras_callbacks", "callback_uses_the_model", "own_methods_afterwards", "fitted_again", "own_step",
+    "own_step_of_two_optimizers", "evaluated_and_predicted",
+)  # fmt: skip
+LAST_STEPS = {"judged", "made", "a_loss", "b_loss"}
+"""What Keras counts once a batch, whatever its examples: means over replicas are not exactly those of one process."""
+
+
+@cache
+def said(replicas: str) -> dict[str, Any]:
+    if replicas == "keras":
+        return launch.run(PROGRAM, "keras").said
+    if replicas == "one":
+        return launch.run(PROGRAM, "dtj").said
+    if replicas == "three devices":
+        return launch.run(PROGRAM, "dtj", environment={"DTJ_LOGICAL_DEVICES": "3"}).said
+    chief, other = launch.run_workers(2, PROGRAM, "dtj")
+    assert other.code == 0, other.output
+    assert {name: each["weights"] for name, each in other.said.items()} == {
+        name: each["weights"] for name, each in chief.said.items()
+    }
+    return chief.said
+
+
+@pytest.mark.parametrize("replicas", ["one", "three devices", "two workers"])
+@pytest.mark.parametrize("case", CASES)
+def test_a_program_for_one_process_trains_the_same_on_any_replicas(case, replicas):
+    wanted, found = said("keras")[case], said(replicas)[case]
+    norm = np.linalg.norm(wanted["weights"])
+    assert np.linalg.norm(np.subtract(found["weights"], wanted["weights"])) <= 1e-5 * norm
+    assert found["history"].keys() == wanted["history"].keys()
+    for name, values in wanted["history"].items():
+        error = 0.05 if name in LAST_STEPS and replicas != "one" else 1e-4
+        assert found["history"][name] == pytest.approx(values, rel=error, abs=1e-6), name
+    assert found.get("used") == pytest.approx(wanted.get("used"), rel=1e-4, abs=1e-5)
+
+
+def test_frozen_weights_stay_bit_for_bit():
+    assert all(said(replicas)["two_phases"]["frozen"] for replicas in ("keras", "one", "three devices", "two workers"))
