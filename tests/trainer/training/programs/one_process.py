@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -262,12 +263,9 @@ def evaluated_and_predicted() -> Told:
     data = tf.data.Dataset.from_tensor_slices((x, y)).batch(31)
     model = mlp(metrics=["accuracy", "mae"])
     fit(model, x, y)
-    evaluate, predict = (model.evaluate, model.predict)
+    evaluate, predict = model.evaluate, model.predict
     if not PLAIN:
-        evaluate, predict = (
-            (lambda *a, **k: dtj.evaluate(model, *a, **k)),
-            (lambda *a, **k: dtj.predict(model, *a, **k)),
-        )
+        evaluate, predict = partial(dtj.evaluate, model), partial(dtj.predict, model)
     by_name = evaluate(data, verbose=0, return_dict=True)
     found = [*evaluate(x, y, batch_size=20, steps=3, verbose=0), *(by_name[name] for name in sorted(by_name))]
     for given in ((x,), (x[:33], 32), (data,)):
