@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dtj_trainer.cluster import accelerators
-from dtj_trainer.contract import job_hash
+from dtj_trainer.contract import TERMINATION_KEYS, job_hash
 from dtj_trainer.supervisor.process_pool import is_dead
 from tests.support import source_roots
 from tests.trainer.supervisor.conftest import Launcher, until
@@ -343,7 +343,9 @@ def test_a_stall_is_restarted_in_place_and_then_given_up(launch: Launcher):
 def test_the_programs_exit_message_is_the_termination_message(launch: Launcher):
     pod = launch.start("--preload", "off", "reporter.py", "5")
     assert pod.wait() == 0
-    assert pod.termination() == {
+    told = pod.termination()
+    assert set(told) == set(TERMINATION_KEYS)
+    expected = {
         "class": "done",
         "exitCode": 0,
         "step": 5,
@@ -353,6 +355,7 @@ def test_the_programs_exit_message_is_the_termination_message(launch: Launcher):
         "exception": "",
         "message": "",
     }
+    assert {name: told[name] for name in expected} == expected
 
 
 def test_the_zygote_has_tensorflow_ready_and_its_death_does_not_end_training(launch: Launcher):

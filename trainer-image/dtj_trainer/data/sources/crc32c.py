@@ -52,8 +52,8 @@ def all_match(data: bytes, lengths: Sequence[int]) -> bool:
 
 
 def _padded(data: bytes) -> Any:
-    """Return a copy as an array of bytes, with zeros before it up to whole words of 8: they change no remainder."""
-    message = np.zeros(-(-len(data) // 8) * 8, np.uint8)
+    """Return a copy as an array of bytes, with zeros before it up to whole words of 4: they change no remainder."""
+    message = np.zeros(-(-len(data) // 4) * 4, np.uint8)
     message[len(message) - len(data) :] = np.frombuffer(data, np.uint8)
     return message
 
@@ -64,7 +64,7 @@ def _remainder(message: Any) -> Any:
     Tables would take 4 ns a byte. So its first words are added to three later ones each, which keeps the remainder,
     until FAR bytes are left for the tables.
     """
-    for word in (np.uint64, np.uint8):
+    for word in (np.uint32, np.uint8):
         message = _shortened(message.view(word)).view(np.uint8)
     words = np.zeros(1 << (len(message) // 4).bit_length(), np.uint32)
     words.view(np.uint8)[words.nbytes - len(message) :] = message
