@@ -88,6 +88,15 @@ def test_data_that_can_be_read_again_begins_again_after_an_epoch_that_is_short(a
     assert [str(each.message).split(";")[0] for each in caught] == [told] * warned
 
 
+@pytest.mark.parametrize(("batches", "step", "epoch"), [(3, 1, 0), (6, 2, 1), (10, 3, 1), (12, 4, 2)])
+def test_a_resume_knows_its_epoch_once_the_first_pass_was_read_past(batches, step, epoch):
+    arguments = Schedule.of(4, None, None, None, accumulate=4, passes_end=True, open_epochs=9)
+    schedule = OpenSchedule(arguments, Source(6, 100).look, reads_once=False)
+    schedule.resume(batches)
+    assert schedule.total == 8
+    assert schedule.epoch(step) == epoch
+
+
 def test_what_was_seen_is_not_looked_at_again():
     source = Source(1_000, 50)
     schedule = OpenSchedule(Schedule.of(2, None, 100, None, passes_end=True), source.look, reads_once=True)

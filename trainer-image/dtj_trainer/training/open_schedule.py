@@ -33,6 +33,12 @@ class OpenSchedule:
         self._looked_until = 0
         """The step up to which there is data for certain."""
 
+    def resume(self, batches: int) -> None:
+        """Continue after so many batches, which have been read past: the end of the data may be known by now."""
+        ahead = self._look(batches, 0)
+        if ahead.ended:
+            self._end_after(batches + ahead.batches)
+
     @property
     def batches(self) -> int | None:
         return self._schedule.batches

@@ -89,6 +89,8 @@ def run_training(training: Training) -> History:
     callbacks = Callbacks(training.callbacks, training.callback_model, context, schedule)
     _check_same_data(context, training.data)
     runner.seek(position)
+    if isinstance(schedule, OpenSchedule):
+        schedule.resume(position.data.batches)
     history = [] if resumed is None else list(checkpoints.history)
     loop = TrainingLoop(
         context, trainable, runner, schedule, checkpoints, position, history=history, verbose=training.verbose
