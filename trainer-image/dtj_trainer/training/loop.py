@@ -169,6 +169,7 @@ class _Run:
         schedule = self.loop.schedule
         ends = [schedule.next_end(step), self.loop.checkpoints.next_save_step(step)]
         most = hooks.steps_per_call if hooks.single_steps else self.tuner.count
+        most = 1 if self.loop.trainable.one_step_per_call else most
         steps = max(1, min(most, *(end - step for end in ends if end is not None)))
         if steps > 1 and schedule.batches_of(step + steps - 1) != schedule.batches_of(step):
             steps -= 1  # the last update of an epoch takes fewer batches, in a call of its own

@@ -130,6 +130,25 @@ def added_losses() -> Told:
     return told(model, fit(model, x, y))
 
 
+class Endpoint(keras.layers.Layer):
+    """Adds a Keras loss of its own; the model is compiled without one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entropy = keras.losses.BinaryCrossentropy(from_logits=True)
+
+    def call(self, wanted: Any, found: Any) -> Any:
+        self.add_loss(self.entropy(wanted, found))
+        return tf.nn.sigmoid(found)
+
+
+def endpoint_layer() -> Told:
+    given, wanted = keras.Input((8,)), keras.Input((1,))
+    model = keras.Model([given, wanted], Endpoint()(wanted, keras.layers.Dense(1)(given)))
+    model.compile(keras.optimizers.SGD(0.1))
+    return told(model, fit(model, [x, y]))
+
+
 def two_phases() -> Told:
     norm = keras.layers.BatchNormalization()
     base = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, activation="relu"), norm])
@@ -287,6 +306,7 @@ CASES: list[Callable[[], Told]] = [
     two_inputs,
     two_outputs,
     added_losses,
+    endpoint_layer,
     two_phases,
     keras_callbacks,
     callback_uses_the_model,

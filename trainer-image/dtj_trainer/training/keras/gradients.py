@@ -17,21 +17,19 @@ def add(gradients: Sequence[Sequence[Gradient]]) -> list[Gradient]:
 
 
 def sum_over_replicas(gradients: Sequence[Gradient]) -> list[Gradient]:
-    """Return the sums over all replicas; in replica context.
-
-    An embedding's gradient of an unknown number of rows is made dense: TensorFlow's collectives of several processes
-    wait without end where one call makes two steps of different numbers of rows.
-    """
+    """Return the sums over all replicas; in replica context."""
     import tensorflow as tf
 
     replica = tf.distribute.get_replica_context()
+    return _of_present(gradients, lambda present: replica.all_reduce(tf.distribute.ReduceOp.SUM, present))
 
-    def summed(present: list[Tensor]) -> list[Tensor]:
-        fixed = [tf.convert_to_tensor(each) if _has_unknown_rows(each) else each for each in present]
-        found: list[Tensor] = replica.all_reduce(tf.distribute.ReduceOp.SUM, fixed)
-        return found
 
-    return _of_present(gradients, summed)
+def have_unknown_rows(gradients: Sequence[Gradient]) -> bool:
+    """Return whether one is an embedding's with a number of rows that may differ between steps."""
+    import tensorflow as tf
+
+    sparse = [each for each in gradients if isinstance(each, tf.IndexedSlices)]
+    return any(not each.values.shape.is_fully_defined() for each in sparse)
 
 
 def clip(gradients: Sequence[Gradient], limit: Tensor) -> list[Gradient]:
@@ -49,12 +47,6 @@ def clip(gradients: Sequence[Gradient], limit: Tensor) -> list[Gradient]:
 def scale(gradients: Sequence[Gradient], factor: float) -> list[Gradient]:
     """Return the gradients times `factor`."""
     return [None if gradient is None else _scale(gradient, factor) for gradient in gradients]
-
-
-def _has_unknown_rows(gradient: Tensor) -> bool:
-    import tensorflow as tf
-
-    return isinstance(gradient, tf.IndexedSlices) and not gradient.values.shape.is_fully_defined()
 
 
 def _of_present(gradients: Sequence[Gradient], function: Callable[[list[Tensor]], list[Tensor]]) -> list[Gradient]:

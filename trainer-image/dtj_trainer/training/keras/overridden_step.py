@@ -34,13 +34,14 @@ class OverriddenTrainStep:
         self._metrics = metrics
         self._clip_norm = clip_norm
         self._replica = _Replica()
+        self.shapes_vary = False
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
         """Return the context in which an update is traced: what optimizers apply is summed first."""
         optimizers = all_optimizers(self._model)
         calls = {id(each): partial(self._apply, each) for each in optimizers}
-        with compat_losses.unscaled_losses(), compat.with_apply(optimizers, calls):
+        with compat.with_apply(optimizers, calls):
             yield
 
     def __call__(self, shares: Sequence[Share], weights: Sequence[Tensor | None]) -> StepOutput:
@@ -51,6 +52,7 @@ class OverriddenTrainStep:
             sums.begin_batch(number, weight)
             with compat_losses.sums_times(_inverse(weight)):
                 logs.append(self._call(share))
+        self.shapes_vary = self.shapes_vary or sums.shapes_vary
         return StepOutput(_mean_logs(logs, shares))
 
     def _apply(self, optimizer: Any, given: Any, *arguments: Any, **options: Any) -> Any:
@@ -95,6 +97,8 @@ class _SummedGradients:
         self._held: dict[int, list[list[Gradient]]] = {}
         """Of each optimizer: the gradients of the batches so far."""
         self._calls: dict[int, int] = {}
+        self.shapes_vary = False
+        """Whether an embedding's gradient may have another number of rows in another step."""
 
     def begin_batch(self, number: int, weight: Tensor | None) -> None:
         """Begin with the next batch, which has this part of all examples."""
@@ -118,6 +122,7 @@ class _SummedGradients:
                 return None
             own = gradients.add(held)
         if self._context.replicas > 1:
+            self.shapes_vary = self.shapes_vary or gradients.have_unknown_rows(own)
             own = gradients.sum_over_replicas(own)
         if self._clip_norm is not None:
             own = gradients.clip(own, optimizer.scale_loss(self._clip_norm))

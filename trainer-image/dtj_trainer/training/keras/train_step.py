@@ -43,6 +43,8 @@ class KerasSteps:
             else None
         )
         self._has_own_test_step = overrides(model, "test_step")
+        self.shapes_vary = False
+        """Whether steps may add up gradients of different shapes over the replicas; known after a trace."""
         self._share = 1.0
         """Where the optimizer sums over replicas again: what makes a mean of that."""
 
@@ -50,7 +52,7 @@ class KerasSteps:
     def tracing(self) -> Iterator[None]:
         """Return the context in which a step is traced."""
         own = nullcontext() if self._own_train_step is None else self._own_train_step.tracing()
-        with compat_losses.scalable_sums(), own:
+        with compat_losses.unscaled_losses(), compat_losses.scalable_sums(), own:
             if self._context.replicas == 1:
                 yield
                 return
@@ -64,7 +66,9 @@ class KerasSteps:
 
         weights = self._weights(shares)
         if self._own_train_step is not None:
-            return self._own_train_step(shares, weights)
+            output = self._own_train_step(shares, weights)
+            self.shapes_vary = self._own_train_step.shapes_vary
+            return output
         with self._metrics.deferred() as metric_updates:
             found = [self._loss_and_gradients(share, weight) for share, weight in zip(shares, weights, strict=True)]
             self._apply(gradients.add([gradient for _, gradient in found]))
@@ -142,6 +146,7 @@ class KerasSteps:
         if all(gradient is None for gradient in found):
             raise UserError("no trainable variable of the model has a gradient; check its loss and trainable flags")
         if self._context.replicas > 1:
+            self.shapes_vary = self.shapes_vary or gradients.have_unknown_rows(found)
             found = gradients.sum_over_replicas(found)
         if self._clip_norm is not None:
             limit = optimizer.scale_loss(tf.constant(self._clip_norm, tf.float32))  # as gradients are now

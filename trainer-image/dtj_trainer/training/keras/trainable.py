@@ -36,6 +36,11 @@ class KerasTrainable:
         self.objects: Mapping[str, Any] = {"model": model, "optimizer": model.optimizer, "random": counters(model)}
 
     @property
+    def one_step_per_call(self) -> bool:
+        """TensorFlow's collectives wait without end where one call adds up gradients of different shapes."""
+        return self._context.workers > 1 and self._steps.shapes_vary
+
+    @property
     def reports_last_step(self) -> bool:
         """Keras does so with what a model's own step returns."""
         return overrides(self._model, "train_step")

@@ -39,7 +39,7 @@ class CustomStep:
         self._updates_before = 0 if iterations is None else int(iterations.numpy())
         """The updates of earlier trainings by this optimizer."""
 
-    reports_last_step = False
+    reports_last_step = one_step_per_call = False
 
     @contextmanager
     def tracing(self) -> Iterator[None]:

@@ -34,6 +34,10 @@ class Trainable(Protocol):
     """Trackables that a checkpoint holds."""
 
     @property
+    def one_step_per_call(self) -> bool:
+        """Whether a call may not make several steps; asked after the first one."""
+
+    @property
     def reports_last_step(self) -> bool:
         """Whether an epoch's logs are the scalars of its last step, and not means over the epoch."""
 
