@@ -44,7 +44,7 @@ class FunctionAdapter:
 
     @property
     def fingerprint(self) -> str:
-        """Return "": every process has its own data, so nothing must be equal."""
+        """Return the same text in every process: each has its own data, so nothing must be equal."""
         return "its own dataset"
 
     def dataset(self, position: DataPosition) -> Any:
