@@ -135,17 +135,21 @@ def rekeyed(optimizers: Sequence[Any]) -> Iterator[None]:
     yield
     for each, pairs in zip(held, keys, strict=True):
         renewed = {old: each._var_key(variable) for variable, old in pairs}  # noqa: SLF001
-        for name in ("_trainable_variables_indices", "_var_to_optimizer_idx", "_exclude_from_weight_decay_cache"):
-            known = getattr(each, name, None)
-            if isinstance(known, dict):
-                found = {renewed.get(key, key): value for key, value in known.items()}
-                known.clear()
-                known.update(found)
+        each._trainable_variables_indices = _with_keys(each._trainable_variables_indices, renewed)  # noqa: SLF001
+        if hasattr(each, "_var_to_optimizer_idx"):
+            each._var_to_optimizer_idx = _with_keys(each._var_to_optimizer_idx, renewed)  # noqa: SLF001
+        if hasattr(each, "_exclude_from_weight_decay_cache"):
+            each._exclude_from_weight_decay_cache = {}  # noqa: SLF001
         excluded = getattr(each, "_exclude_from_weight_decay", None)
         if isinstance(excluded, set):
             each._exclude_from_weight_decay = {renewed.get(key, key) for key in excluded}  # noqa: SLF001
     for each in every:
         each._distribution_strategy = tf.distribute.get_strategy()  # noqa: SLF001
+
+
+def _with_keys(known: Mapping[Any, Any], renewed: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return a new dict with other keys: TensorFlow saves none that was changed after it was assigned."""
+    return {renewed.get(key, key): value for key, value in known.items()}
 
 
 def _with_inner(optimizer: Any) -> list[Any]:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,13 +15,14 @@ KIND = os.environ["TEST_KIND"]
 PLAIN = bool(os.environ.get("TEST_PLAIN"))
 DIE_AT = int(os.environ.get("TEST_DIE_AT", "0"))
 
+rank = 0
 if not PLAIN:
     import dtj
 
-    session = dtj.init(seed=1)
+    rank = dtj.init(seed=1).rank
 
 keras.utils.set_random_seed(1)
-rng = np.random.default_rng(session.rank if os.environ.get("TEST_RANK_SEEDS") else 0)
+rng = np.random.default_rng(rank if os.environ.get("TEST_RANK_SEEDS") else 0)
 x = rng.normal(size=(57, 4)).astype("float32")
 y = (x[:, :1] > 0).astype("float32")
 
@@ -129,7 +131,7 @@ model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, "tanh"), kera
 model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
 data, settings = KINDS[KIND]()
 epochs = 1 if KIND == "finite generator" else 3
-arguments = {
+arguments: dict[str, Any] = {
     "epochs": epochs,
     "shuffle": False,
     "callbacks": [Accident()] if DIE_AT or os.environ.get("TEST_BY_BATCH") else [],
@@ -138,7 +140,7 @@ arguments = {
 if PLAIN and KIND == "DataLoader":
     data = Batches()  # Keras would import torch
 if PLAIN:
-    history = SimpleNamespace(
+    history: Any = SimpleNamespace(
         history=model.fit(data, verbose=0, **arguments).history, step=int(model.optimizer.iterations)
     )
 else:

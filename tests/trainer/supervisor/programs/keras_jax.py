@@ -27,6 +27,7 @@ data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).batch(16).repeat()
 
 saved = Path(sys.argv[1]) / "weights.npz"
 begun = 0
+kernel = np.zeros(0)
 if saved.exists():
     with np.load(saved) as found:
         begun = int(found["epoch"])
