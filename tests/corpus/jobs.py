@@ -115,12 +115,14 @@ def run_job(program: Program, wanted: Observed, folder: Path, kind: Kind, *, kil
     middle = Middle.of(wanted)
     processes = _start(program, code, folder, kind, middle.every_steps if kill else None)
     killed, late = False, began + limit
+    serving = processes[kind.programs :]
+    processes = processes[: kind.programs]
     while any(process.poll() is None for process in processes) and time.monotonic() < late:
         if kill and not killed and middle.reached(folder / "checkpoints"):
-            killed = _kill_training_process(processes[kind.programs - 1].pid)
+            killed = _kill_training_process(processes[-1].pid)
         time.sleep(0.002 if kill and not killed else 0.05)
     hangs = [process for process in processes if process.poll() is None]
-    for process in hangs:
+    for process in (*hangs, *serving):
         process.kill()
     seconds = time.monotonic() - began
     codes = [process.poll() for process in processes]

@@ -17,6 +17,8 @@ discriminator = keras.Sequential([keras.Input((2,)), keras.layers.Dense(16, acti
 cross_entropy = keras.losses.BinaryCrossentropy(from_logits=True)
 generator_optimizer = keras.optimizers.SGD(0.05)
 discriminator_optimizer = keras.optimizers.SGD(0.05)
+generator_optimizer.build(generator.trainable_variables)
+discriminator_optimizer.build(discriminator.trainable_variables)
 
 rng = np.random.default_rng(71)
 points = (rng.normal(size=(320, 2)) * [0.3, 0.1] + [1.0, -0.5]).astype("float32")

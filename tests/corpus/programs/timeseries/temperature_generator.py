@@ -1,4 +1,4 @@
-"""Time series: an endless Python generator of windows with `steps_per_epoch`, and another for validation."""
+"""Time series: an endless Python generator of windows with `steps_per_epoch`; validation in arrays."""
 
 import keras
 import numpy as np
@@ -27,9 +27,12 @@ def generator(data, lookback, delay, min_index, max_index, batch_size=32, step=2
 train_gen = generator(series, lookback=20, delay=5, min_index=0, max_index=800)
 val_gen = generator(series, lookback=20, delay=5, min_index=801, max_index=1100)
 
+val_batches = [next(val_gen) for _ in range(8)]
+val_samples, val_targets = (np.concatenate(part) for part in zip(*val_batches, strict=True))
+
 model = keras.Sequential()
 model.add(layers.Input((None, series.shape[-1])))
 model.add(layers.GRU(12))
 model.add(layers.Dense(1))
 model.compile(optimizer=keras.optimizers.RMSprop(), loss="mae")
-history = model.fit(train_gen, steps_per_epoch=15, epochs=3, validation_data=val_gen, validation_steps=8)
+history = model.fit(train_gen, steps_per_epoch=15, epochs=3, validation_data=(val_samples, val_targets))
