@@ -96,8 +96,8 @@ def test_epochs_and_steps_end_a_training_whichever_comes_first(epochs, steps, pe
 
 def test_a_length_that_cannot_be_is_refused():
     for wrong in ({"epochs": -1}, {"steps": 0}, {"steps_per_epoch": -1}, {"accumulate": 0}, {"initial_epoch": -1}):
+        arguments: dict[str, Any] = {"epochs": None, "steps": None, "steps_per_epoch": None, **wrong}
         with pytest.raises(PreflightFailed, match="has to be at least"):
-            arguments: dict[str, Any] = {"epochs": None, "steps": None, "steps_per_epoch": None, **wrong}
             Schedule.of(batches_per_pass=5, **arguments)
     with pytest.raises(PreflightFailed, match="fewer examples than one global batch"):
         Schedule.of(1, None, None, 0)

@@ -5,21 +5,19 @@ import os
 import signal
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+import dtj
+
 KIND = os.environ["TEST_KIND"]
 PLAIN = bool(os.environ.get("TEST_PLAIN"))
 DIE_AT = int(os.environ.get("TEST_DIE_AT", "0"))
 
-rank = 0
-if not PLAIN:
-    import dtj
-
-    rank = dtj.init(seed=1).rank
+rank = 0 if PLAIN else dtj.init(seed=1).rank
 
 keras.utils.set_random_seed(1)
 rng = np.random.default_rng(rank if os.environ.get("TEST_RANK_SEEDS") else 0)
@@ -129,7 +127,7 @@ class Accident(keras.callbacks.Callback):
 
 model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(8, "tanh"), keras.layers.Dense(1, "sigmoid")])
 model.compile(keras.optimizers.SGD(0.5), "binary_crossentropy")
-data, settings = KINDS[KIND]()
+data, settings = cast("tuple[Any, dict[str, Any]]", KINDS[KIND]())
 epochs = 1 if KIND == "finite generator" else 3
 arguments: dict[str, Any] = {
     "epochs": epochs,
