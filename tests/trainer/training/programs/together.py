@@ -55,12 +55,13 @@ class OwnStep(keras.Sequential):
         return super().train_step(data)
 
 
-try:
-    own = OwnStep([keras.Input((8,)), keras.layers.Dense(1)])
+own_losses = []
+for kind in (OwnStep, keras.Sequential):
+    keras.utils.set_random_seed(3)
+    own = kind([keras.Input((8,)), keras.layers.Dense(1)])
     own.compile("sgd", "mse")
-    loss(own)
-except Exception as refusal:  # noqa: BLE001 - told to the test
-    told["own_step"] = str(refusal)
+    own_losses.append(loss(own))
+told["own_step"] = own_losses
 
 
 class Rates(keras.callbacks.Callback):
