@@ -74,7 +74,7 @@ if newest:
 def train_step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     with tf.GradientTape() as tape:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(labels, tf.int32), model(images, training=True))
-        loss = tf.nn.compute_average_loss(losses, batch_size=GLOBAL_BATCH)
+        loss = tf.nn.compute_average_loss(losses, global_batch_size=GLOBAL_BATCH)
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
     return loss

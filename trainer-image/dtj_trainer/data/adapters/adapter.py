@@ -25,6 +25,7 @@ from dtj_trainer.data.adapters.tf_dataset_adapter import (
     INFINITE,
     UNKNOWN,
     TfDatasetAdapter,
+    check_order,
     comes_from_python,
     first_batch_size,
 )
@@ -222,6 +223,7 @@ def _adapter_of_batches(
     total = static_batch_size(x)
     if given_size.is_given:
         given_size.check(first_batch_size(x), "tf.data.Dataset")
+    check_order(x, sharding)  # here, before processes wait for one another: each refuses by itself
     x = _class_weights(data.class_weight)(x)
     if length.batches and int(x.cardinality()) == UNKNOWN and comes_from_python(x):
         return GeneratorAdapter(x, sharding)

@@ -96,20 +96,10 @@ class TfDatasetAdapter:
         return f"{self.batches_per_pass} batches"
 
     def dataset(self, position: DataPosition) -> Any:
-        """Return infinite batches for the replicas of this process, or Shares of them, from the first one on.
-
-        Raises:
-            PreflightFailed: each process would shuffle it differently.
-        """
+        """Return infinite batches for the replicas of this process, or Shares of them, from the first one on."""
         import tensorflow as tf
 
         del position
-        workers = self._sharding.workers
-        if workers > 1 and has_unseeded_shuffle(self.given_dataset):
-            raise PreflightFailed(
-                f"the dataset is shuffled without a seed, so each of {workers} processes would read another "
-                "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
-            )
         parts = split_for_replicas(self.given_dataset.repeat(), self._sharding, static_batch_size(self.given_dataset))
         return parts.prefetch(tf.data.AUTOTUNE)
 
@@ -120,6 +110,19 @@ class TfDatasetAdapter:
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch, each example once."""
         return without_autotune(every_nth_example(self.given_dataset, self._sharding))
+
+
+def check_order(dataset: Any, sharding: Sharding) -> None:
+    """Refuse training data that each process would read in another order.
+
+    Raises:
+        PreflightFailed: it is shuffled without a seed, and there are several processes.
+    """
+    if sharding.workers > 1 and has_unseeded_shuffle(dataset):
+        raise PreflightFailed(
+            f"the dataset is shuffled without a seed, so each of {sharding.workers} processes would read another "
+            "order, and examples twice or never; give shuffle(…, seed=1), or a dtj.data.Pipeline"
+        )
 
 
 def first_batch_size(dataset: Any) -> int:

@@ -69,7 +69,9 @@ class CompiledStep:
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on; compiles at the first call."""
         unread = self._data.unread(position.data)
-        state = position.iterator_state if unread == position.data.batches else None  # else the batches had another size
+        state = (
+            position.iterator_state if unread == position.data.batches else None
+        )  # else the batches had another size
         if self._iterator.seek(self._data.dataset(position.data), unread, state):
             return
         broadcast(self._context.strategy)
