@@ -51,7 +51,7 @@ def operator(
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            code = process.wait(timeout=20)
+            code = process.wait(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

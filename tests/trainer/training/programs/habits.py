@@ -72,7 +72,7 @@ TRIED: dict[str, Callable[[], object]] = {
     "empty": lambda: fit(validation_data=batches.take(0)),
     "filtered": lambda: fit(validation_data=batches.filter(lambda *_: False), callbacks=()),
     "filtered_batches": lambda: fit(validation_data=batches.map(lambda a, b: (a[:0], b[:0])), callbacks=()),
-    "own_test": lambda: fit(OwnTest, validation_data=batches),
+    "own_test": lambda: fit(OwnTest, validation_data=batches, callbacks=()),
     "tensorboard": lambda: fit(callbacks=[keras.callbacks.TensorBoard()]),
     "no_callbacks": lambda: fit(callbacks=None),
     "each_class": lambda: told_of(keras.metrics.F1Score),
