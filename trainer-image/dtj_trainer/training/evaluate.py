@@ -43,12 +43,12 @@ def evaluate(
     context = init()
     with exit_on_failure(context):
         process_takeover().wait()
-        data = GivenData(x, y, sample_weight)
-        size = BatchSize(batch_size, batch_size)
-        spec = get_validation_adapter(data, context.sharding, size, steps).element_spec
-        build(model, spec, context)
+        ValidationSchedule(batch_size, steps).check()
+        given = GivenData(x, y, sample_weight)
+        data = get_validation_adapter(given, context.sharding, BatchSize(batch_size, batch_size), steps)
+        build(model, data.element_spec, context)
         trainable = KerasTrainable(model, context, clip_norm=None)
-        validation = Validation(trainable, context, data, ValidationSchedule(batch_size, steps), size)
+        validation = Validation(trainable, context, data)
         calls = keras.callbacks.CallbackList(callbacks, model=model)
         model.stop_evaluating = False
         each = BatchHooks(

@@ -7,9 +7,10 @@ from dtj_trainer.compat.types import Array, Model, Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import DEFAULT_BATCH
 from dtj_trainer.data.adapters.array_data import holds_arrays, to_arrays
-from dtj_trainer.data.adapters.batch_split import is_dataset, part_of
+from dtj_trainer.data.adapters.batch_split import is_dataset
 from dtj_trainer.data.adapters.given_data import is_generator, is_py_dataset
 from dtj_trainer.data.adapters.tensor_rows import batch_length, row_range
+from dtj_trainer.data.sampler import even_share
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.initialization import init
 from dtj_trainer.ipc.takeover import process_takeover
@@ -66,16 +67,15 @@ def _own_predictions(
         if number == steps:
             break
         calls.on_predict_batch_begin(number)
-        total = batch_length(batch)
-        ranges = [[int(end) for end in part_of(total, tf.constant(r, tf.int64), workers)] for r in range(workers)]
-        start, stop = ranges[rank]
-        empty = start == stop
-        start, stop = (0, int(total)) if empty else (start, stop)
-        rows = row_range(batch, tf.constant(start, tf.int64), tf.constant(stop, tf.int64))
+        total = int(batch_length(batch))
+        shares = [even_share(total, workers, each) for each in range(workers)]
+        empty = not shares[rank]
+        own = range(total) if empty else shares[rank]
+        rows = row_range(batch, tf.constant(own.start, tf.int64), tf.constant(own.stop, tf.int64))
         output = model.predict_on_batch(rows)  # type: ignore[attr-defined]
         calls.on_predict_batch_end(number, {"outputs": output})
         parts.outputs.append(tf.nest.map_structure(lambda each, none=empty: each[:0] if none else each, output))
-        parts.lengths.append([end - begin for begin, end in ranges])
+        parts.lengths.append([len(share) for share in shares])
     if not parts.outputs:
         raise PreflightFailed("x has no examples to predict; check its files and filters")
     return parts

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
-from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, get_validation_adapter
+from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, DataAdapter, get_validation_adapter
 from dtj_trainer.data.adapters.given_data import GivenData
 from dtj_trainer.data.adapters.tensor_rows import every_nth_row
 from dtj_trainer.data.sharding import BatchSize
@@ -57,6 +57,9 @@ class ValidationSchedule:
         return (epoch + 1) % self.freq == 0 if isinstance(self.freq, int) else epoch + 1 in self.freq
 
 
+EACH_EPOCH = ValidationSchedule()
+
+
 class Validation:
     """The validation of one training; `run` is called by every process at the same step."""
 
@@ -64,17 +67,13 @@ class Validation:
         self,
         trainable: Trainable,
         context: TrainContext,
-        data: GivenData,
-        schedule: ValidationSchedule,
-        batch_size: BatchSize,
+        data: DataAdapter,
+        schedule: ValidationSchedule = EACH_EPOCH,
     ) -> None:
-        schedule.check()
         self.is_due = schedule.is_due
-        if schedule.batch_size is not None:
-            batch_size = BatchSize(schedule.batch_size, schedule.batch_size)
         self._trainable = trainable
         self._context = context
-        self._data = get_validation_adapter(data, context.sharding, batch_size, schedule.steps)
+        self._data = data
         self._output: EvaluationOutput
         self._dataset: Any = None
         self._evaluate_batch: Any = None
@@ -94,7 +93,12 @@ class Validation:
         batch_size: BatchSize,
     ) -> "Validation | None":
         """Return the validation of a training; None without data."""
-        return None if data is None else cls(trainable, context, data, schedule, batch_size)
+        schedule.check()
+        if data is None:
+            return None
+        size = batch_size if schedule.batch_size is None else BatchSize(schedule.batch_size, schedule.batch_size)
+        adapter = get_validation_adapter(data, context.sharding, size, schedule.steps)
+        return cls(trainable, context, adapter, schedule)
 
     def run(self, each: BatchHooks | None = None) -> Mapping[str, Any] | None:
         """Return means and metrics over the whole validation data, names with `val_` before them.

@@ -285,8 +285,9 @@ def evaluated_and_predicted() -> Told:
     evaluate, predict = model.evaluate, model.predict
     if not PLAIN:
         evaluate, predict = partial(dtj.evaluate, model), partial(dtj.predict, model)
+    drawn = evaluate(((x[start : start + 31], y[start : start + 31]) for start in range(0, 103, 31)), verbose=0)
     by_name = evaluate(data, verbose=0, return_dict=True)
-    found = [*evaluate(x, y, batch_size=20, steps=3, verbose=0), *(by_name[name] for name in sorted(by_name))]
+    found = [*drawn, *evaluate(x, y, batch_size=20, steps=3, verbose=0), *(by_name[name] for name in sorted(by_name))]
     for given in ((x,), (x[:33], 32), (data,)):
         found += list(predict(*given, verbose=0).ravel())
     found += list(predict(x, steps=2, verbose=0).ravel())

@@ -152,7 +152,7 @@ def split_for_validation(data: GivenData, share: float) -> tuple[GivenData, Give
     if not 0 < share < 1:
         raise PreflightFailed(f"validation_split is {share}; it has to be between 0 and 1")
     weighted = ArrayData.of(data.x, data.y, data.sample_weight, data.class_weight)
-    plain = ArrayData.of(data.x, data.y, data.sample_weight)
+    plain = weighted if data.class_weight is None else ArrayData.of(data.x, data.y, data.sample_weight)
     return GivenData(weighted.split(share)[0]), GivenData(plain.split(share)[1], name="validation_split")
 
 

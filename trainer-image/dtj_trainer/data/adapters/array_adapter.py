@@ -5,6 +5,7 @@ from typing import Any
 from dtj_trainer.compat.types import Dataset, Structure, Tensor
 from dtj_trainer.data.adapters.array_data import ArrayData
 from dtj_trainer.data.adapters.batch_split import AUTOTUNE, Share, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.python_batches import spec_of
 from dtj_trainer.data.adapters.tensor_rows import take_rows
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
@@ -43,17 +44,7 @@ class ArrayAdapter:
     @property
     def element_spec(self) -> Any:
         """Return the structure of one batch."""
-        import tensorflow as tf
-
-        def spec(array: Any) -> Any:
-            shape = tf.TensorShape([None, *array.shape[1:]])
-            if isinstance(array, tf.SparseTensor):
-                return tf.SparseTensorSpec(shape, array.dtype)
-            if isinstance(array, tf.RaggedTensor):
-                return tf.RaggedTensorSpec(shape, array.dtype, array.ragged_rank, array.row_splits.dtype)
-            return tf.TensorSpec(shape, tf.as_dtype(array.dtype))
-
-        return tf.nest.map_structure(spec, self._data.batch)
+        return spec_of([self._data.batch])
 
     @property
     def batches_per_pass(self) -> int:
