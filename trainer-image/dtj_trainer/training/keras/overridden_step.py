@@ -152,18 +152,18 @@ def _inverse(weight: Tensor | None) -> Tensor | None:
 
 def _mean_logs(logs: Sequence[Mapping[str, Tensor]], shares: Sequence[Share]) -> Mapping[str, Tensor]:
     """Return the means over the examples of all batches."""
+    return {name: mean_over_examples([each[name] for each in logs], shares) for name in logs[0]}
+
+
+def mean_over_examples(means: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
+    """Return the mean over the examples of all Shares, from the mean of each."""
     import tensorflow as tf
 
-    if len(logs) == 1:
-        return logs[0]
+    if len(means) == 1:
+        return means[0]
     counts = [tf.cast(share.examples, tf.float32) for share in shares]
-    total = tf.add_n(counts)
-    return {
-        name: tf.math.divide_no_nan(
-            tf.add_n([each[name] * count for each, count in zip(logs, counts, strict=True)]), total
-        )
-        for name in logs[0]
-    }
+    sums = [tf.math.multiply_no_nan(mean, count) for mean, count in zip(means, counts, strict=True)]
+    return tf.math.divide_no_nan(tf.add_n(sums), tf.add_n(counts))
 
 
 def _scalars(logs: Any, kind: str, method: str) -> Mapping[str, Tensor]:

@@ -23,7 +23,7 @@ from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.gradients import Gradient
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
-from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, test
+from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, mean_over_examples, test
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
 
 
@@ -73,7 +73,7 @@ class KerasSteps:
             found = [self._loss_and_gradients(share, weight) for share, weight in zip(shares, weights, strict=True)]
             self._apply(gradients.add([gradient for _, gradient in found]))
             losses = [tf.cast(loss, tf.float32) for loss, _ in found]
-            return StepOutput({"loss": _mean_over_examples(losses, shares)}, metric_updates())
+            return StepOutput({"loss": mean_over_examples(losses, shares)}, metric_updates())
 
     def _weights(self, shares: Sequence[Share]) -> list[Tensor | None]:
         """Return the part that each Share has of this update's examples over all replicas; None if it has all."""
@@ -154,14 +154,3 @@ class KerasSteps:
         if self._share != 1.0:
             found = gradients.scale(found, self._share)
         optimizer.apply(found, self._model.trainable_variables)
-
-
-def _mean_over_examples(means: Sequence[Tensor], shares: Sequence[Share]) -> Tensor:
-    """Return the mean over the examples of all Shares, from the mean of each."""
-    import tensorflow as tf
-
-    if len(means) == 1:
-        return means[0]
-    counts = [tf.cast(share.examples, tf.float32) for share in shares]
-    sums = [tf.math.multiply_no_nan(mean, count) for mean, count in zip(means, counts, strict=True)]
-    return tf.math.divide_no_nan(tf.add_n(sums), tf.add_n(counts))
