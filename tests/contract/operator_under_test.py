@@ -79,6 +79,11 @@ class Jobs:
         job = {"apiVersion": "dtj.dev/v1alpha1", "kind": "DistributedTrainingJob", "metadata": {"name": name}}
         self.api.create(self._jobs, {**job, "spec": spec})
 
+    def delete_all(self) -> None:
+        """Delete all jobs of the namespace."""
+        for name in self.names():
+            self.api.delete(f"{self._jobs}/{name}")
+
     def create_in_core(self, plural: str, body: dict[str, Any]) -> None:
         """Create an object of the core group."""
         self.api.create(f"{self._core}/{plural}", body)

@@ -27,8 +27,13 @@ MEMORY_MB = 256
 @pytest.fixture(scope="module")
 def running_operator(strict_control_plane: ControlPlane, account: Path) -> Iterator[subprocess.Popen[bytes]]:
     Jobs(strict_control_plane, "neighbour")
+    hostile = [Jobs(strict_control_plane, f"hostile-{number}") for number in range(len(HOSTILE))]
     with operator(account, "--no-progress") as process:
         yield process
+        # Operators that other tests start on this API server, of the previous version too, would meet them.
+        for jobs in hostile:
+            jobs.delete_all()
+        hostile[0].until(lambda: not any(jobs.names() for jobs in hostile), "the end of the hostile jobs")
 
 
 def memory_mb(pid: int) -> float:
