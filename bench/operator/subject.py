@@ -29,10 +29,9 @@ AT_REST = 0.05
 """A share of one core that counts as idle."""
 MEGABYTE = 1024 * 1024
 PROGRAM = """
-import sys
+import runpy, sys
 sys.modules["kubernetes"] = None
-from dtj_operator.app.cli import main
-sys.exit(main(sys.argv[1:]))
+runpy.run_module("dtj_operator", run_name="__main__", alter_sys=True)
 """
 """`python -m dtj_operator` as in its image, where the Kubernetes client of the tests is not installed: wherever kopf
 finds that, it imports it, which takes 10 MB."""

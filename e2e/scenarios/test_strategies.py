@@ -53,9 +53,8 @@ def start(job_namespace: JobNamespace, file: str, body: dict[str, Any], *argumen
 
 def without_tpu_node(body: dict[str, Any]) -> dict[str, Any]:
     """Change the TPU job so that it is scheduled to a node without a TPU."""
-    pod = body["spec"]["replicaSpecs"]["worker"]["template"]["spec"]
-    del pod["nodeSelector"]
-    del pod["containers"][0]["resources"]["limits"]["google.com/tpu"]
+    del body["spec"]["tpu"]
+    body["spec"]["strategy"] = {"type": "TPU"}
     body["spec"]["failurePolicy"] = {"maxRestarts": 0}
     return body
 

@@ -84,6 +84,12 @@ def create(api: ApiClient, job: dict[str, Any], *, strict: bool = False) -> dict
     return api.create(JOBS + ("?fieldValidation=Strict" if strict else ""), job)
 
 
+def on_slice(topology: str, chips: int, *, strategy: str = "Auto", **replicas: int) -> dict[str, Any]:
+    tpu = {"accelerator": "tpu-v5-lite-podslice", "topology": topology, "chipsPerHost": chips}
+    roles = {name: role(count) for name, count in replicas.items()}
+    return manifest(tpu=tpu, strategy={"type": strategy}, replicaSpecs=roles)
+
+
 REFUSED = {
     "a name that begins with a digit": (manifest("9lives"), "begin with a letter"),
     "a name with a dot": (manifest("a.b"), "use lower-case letters, digits and '-'"),
@@ -220,6 +226,15 @@ REFUSED = {
         manifest(checkpoint={"persistentVolumeClaim": "data"}),
         "set directory to an absolute path",
     ),
+    "a TPU slice with too few hosts": (on_slice("4x4", 4, chief=1, worker=3), "a worker for each host"),
+    "a TPU slice of several hosts without a chief": (on_slice("4x4", 4, worker=4), "has one chief"),
+    "two TPU slices": (on_slice("2x2x2", 4, chief=1, worker=4), "a job has one"),
+    "two pods for a TPU slice of one host": (on_slice("2x2", 4, chief=1, worker=1), "is one pod"),
+    "a TPU slice without a host": (on_slice("2x4", 8, worker=0), "is one pod"),
+    "a topology that hosts do not divide": (on_slice("2x3", 4, worker=1), "not a multiple of tpu.chipsPerHost"),
+    "a topology that is none": (on_slice("large", 4, worker=1), "should match"),
+    "a TPU slice under another strategy": (on_slice("2x2", 4, strategy="Mirrored", worker=1), "TPU strategy only"),
+    "a TPU slice with ps": (on_slice("2x2", 4, strategy="TPU", chief=1, ps=1), "remove replicaSpecs.ps"),
     "a pattern of 257 characters": (
         manifest(failurePolicy={"rules": [{"action": "Ignore", "messagePattern": "a" * 257}]}),
         "Too long",
@@ -259,6 +274,9 @@ ACCEPTED = {
         }
     ),
     "communication under Auto": manifest(strategy={"communication": {"implementation": "Ring"}}),
+    "a TPU slice of one host": on_slice("2x4", 8, worker=1),
+    "a TPU slice of one host, which is the chief": on_slice("2x2", 4, chief=1, evaluator=1),
+    "a TPU slice of four hosts": on_slice("4x4", 4, strategy="TPU", chief=1, worker=4),
     "a rule": manifest(
         failurePolicy={
             "rules": [

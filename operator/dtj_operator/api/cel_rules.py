@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from dtj_operator.api.constants import TOPOLOGY_PATTERN
 from dtj_operator.api.enums import ONE_POD_STRATEGIES
 
 
@@ -148,6 +149,46 @@ SPEC_RULES = (
     ),
 )
 
+
+def _chips(topology: str) -> str:
+    return f"[{topology}.split('x').map(n, int(n))].map(c, c[0] * c[1] * (size(c) > 2 ? c[2] : 1))[0]"
+
+
+# A topology that is none is refused by its pattern.
+_NO_SLICE = f"!has(self.tpu) || !self.tpu.topology.matches('{TOPOLOGY_PATTERN}')"
+_HOSTS = f"({_chips('self.tpu.topology')} / self.tpu.chipsPerHost)"
+
+TPU_RULE = Rule(
+    f"!self.topology.matches('{TOPOLOGY_PATTERN}') || {_chips('self.topology')} % self.chipsPerHost == 0",
+    "The chips of tpu.topology are not a multiple of tpu.chipsPerHost: take the topology of the node pool, and the "
+    "chips of its machine type.",
+)
+
+TPU_RULES = (
+    Rule(
+        f"!has(self.tpu) || {_TYPE} in ['Auto', 'TPU']",
+        "spec.tpu is for the TPU strategy only: remove it, or set strategy.type to TPU (or Auto).",
+        ".strategy.type",
+    ),
+    Rule(
+        f"!has(self.tpu) || !({_has('ps')})",
+        "A job with spec.tpu has no ps replicas: remove replicaSpecs.ps.",
+        ".replicaSpecs",
+    ),
+    Rule(
+        f"{_NO_SLICE} || {_HOSTS} != 1 || {_count('chief')} + {_count('worker')} == 1",
+        "A TPU slice of one host is one pod, which runs the program: ask for one worker, or for a chief and no worker.",
+        ".replicaSpecs",
+    ),
+    Rule(
+        f"{_NO_SLICE} || {_HOSTS} == 1 || ({_count('worker')} == {_HOSTS} && {_count('chief')} == 1)",
+        "A TPU slice of several hosts has one chief, which runs the program, and a worker for each host: set "
+        "worker.replicas to the chips of tpu.topology divided by tpu.chipsPerHost, and chief.replicas to 1. A slice "
+        "cannot be scaled, and a job has one.",
+        ".replicaSpecs",
+    ),
+)
+
 BACKOFF_RULE = Rule(
     "!has(self.maxSeconds) || self.maxSeconds >= self.initialSeconds",
     "failurePolicy.backoff.maxSeconds is smaller than initialSeconds: raise it, or lower initialSeconds.",
@@ -186,6 +227,10 @@ IMMUTABLE_RULES = (
         "has(self.spec.startDeadlineSeconds) == has(oldSelf.spec.startDeadlineSeconds) && "
         "(!has(self.spec.startDeadlineSeconds) || "
         "self.spec.startDeadlineSeconds == oldSelf.spec.startDeadlineSeconds)",
+    ),
+    _immutable(
+        "tpu",
+        "has(self.spec.tpu) == has(oldSelf.spec.tpu) && (!has(self.spec.tpu) || self.spec.tpu == oldSelf.spec.tpu)",
     ),
     _immutable("failurePolicy.restartScope"),
     _immutable("failurePolicy.backoff"),
@@ -240,7 +285,8 @@ JOB_RULES = (
 
 RULES_BY_PATH: dict[str, tuple[Rule, ...]] = {
     "": JOB_RULES,
-    "spec": SPEC_RULES,
+    "spec": SPEC_RULES + TPU_RULES,
+    "spec.tpu": (TPU_RULE,),
     "spec.managedBy": (MANAGED_BY_RULE,),
     "spec.strategy": STRATEGY_RULES,
     "spec.replicaSpecs": ROLES_RULES,

@@ -34,6 +34,8 @@ TF_CONFIG_MAX = 131_000
 """Bytes of TF_CONFIG. Linux passes no environment string of more than 131,072 bytes to a program."""
 NAME_MAX = 253
 TEXT_MAX = 1024
+TOPOLOGY_PATTERN = "^[1-9][0-9]{0,2}(x[1-9][0-9]{0,2}){1,2}$"
+"""Chips of a TPU slice in two or three dimensions."""
 PATTERN_MAX = 256
 ROLES_MAX = 4
 KEYS_MAX = 64

@@ -6,11 +6,12 @@ The schema in `crds/` is generated from these models. Rules that concern several
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from dtj_operator.api.constants import COUNT_MAX, NAME_MAX, REPLICAS_MAX, SECONDS_MAX, TEXT_MAX
+from dtj_operator.api.constants import COUNT_MAX, NAME_MAX, REPLICAS_MAX, SECONDS_MAX, TEXT_MAX, TOPOLOGY_PATTERN
 from dtj_operator.api.enums import CleanPodPolicy, RestartPolicy, Role, StrategyType, SuccessType
 from dtj_operator.api.failure_policy_spec import FailurePolicy
 from dtj_operator.api.pod_template import check_pod_template
@@ -72,6 +73,31 @@ class Strategy(WireModel):
         description="How ParameterServer splits large variables over ps replicas; omitted means "
         "that variables are not split.",
     )
+
+
+class Tpu(WireModel):
+    """One slice of Cloud TPUs on GKE."""
+
+    accelerator: str = Field(
+        min_length=1,
+        max_length=63,
+        pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        description="The node label cloud.google.com/gke-tpu-accelerator, for example tpu-v5-lite-podslice.",
+    )
+    topology: str = Field(
+        max_length=11,
+        pattern=TOPOLOGY_PATTERN,
+        description="Chips of the slice in each dimension, for example 4x4 or 2x2x2: the node label "
+        "cloud.google.com/gke-tpu-topology.",
+    )
+    chips_per_host: int = Field(
+        ge=1, le=8, description="Chips of one node of the pool; the topology over this is the number of hosts."
+    )
+
+    @property
+    def hosts(self) -> int:
+        """The number of nodes of the slice, each with one pod of the job."""
+        return math.prod(map(int, self.topology.split("x"))) // self.chips_per_host
 
 
 class ReplicaSpec(WireModel):
@@ -184,7 +210,19 @@ class JobSpec(WireModel):
         description="Which pods of a finished job are removed: Running the unfinished ones, All "
         "every pod and the service, None nothing.",
     )
+    tpu: Tpu | None = Field(
+        None,
+        description="One slice of Cloud TPUs. A slice of one host is worker 0, or the chief of a job without workers; "
+        "a slice of several hosts has as many workers, and a chief on a node without chips.",
+    )
     checkpoint: Checkpoint = Field(Checkpoint(), description="Where and how often the trainer saves checkpoints.")
+
+    @property
+    def tpu_role(self) -> Role | None:
+        """The role whose pods are the hosts of the TPU slice; None without spec.tpu."""
+        if self.tpu is None:
+            return None
+        return Role.WORKER if self.replicas(Role.WORKER) else Role.CHIEF
 
     def replicas(self, role: Role) -> int:
         """Return the number of desired pods of a role; 0 when the role is not in the job."""

@@ -11,9 +11,10 @@ from dtj_operator.builders.keras_distribution import keras_distribution
 from dtj_operator.builders.main_container import gpu_count
 from dtj_operator.builders.strategy_choice import choose_strategy
 from dtj_operator.builders.tf_config import has_cluster, tf_config
+from dtj_operator.builders.tpu_slice import tpu_environment, tpu_variable_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from dtj_operator.api.enums import Role, StrategyType
     from dtj_operator.api.job import Job
@@ -55,21 +56,26 @@ def environment_variables(
     result = {str(name): value for name, value in values.items()}
     if has_cluster(job):
         result[TF_CONFIG] = tf_config(job, role, index)
+    result |= tpu_environment(job, role, index)
     given = {entry.get("name") for entry in container.get("env") or ()}
     return result | {name: value for name, value in keras_distribution(job, role, index).items() if name not in given}
 
 
-def variable_names(job: Job) -> set[str]:
-    """Return the names of the variables that a template cannot set."""
-    return {*map(str, Environment), *((TF_CONFIG,) if has_cluster(job) else ())}
+def variable_names(job: Job, role: Role) -> set[str]:
+    """Return the names of the variables that a template of this role cannot set."""
+    of_cluster = {TF_CONFIG} if has_cluster(job) else set()
+    return {*map(str, Environment)} | of_cluster | tpu_variable_names(job, role)
 
 
-def merge_environment(template: list[dict[str, Any]] | None, operator: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the operator's variables, then those of the template that have other names.
+def merge_environment(
+    template: list[dict[str, Any]] | None, operator: Mapping[str, str], reserved: Collection[str]
+) -> list[dict[str, Any]]:
+    """Return the operator's variables, then those of the template that have other names, and no reserved one.
 
     In this order the variables of the template can refer to the operator's by `$(NAME)`.
     """
-    kept = [entry for entry in template or [] if entry.get("name") not in operator]
+    left_out = {*operator, *reserved}
+    kept = [entry for entry in template or [] if entry.get("name") not in left_out]
     return [{"name": name, "value": value} for name, value in operator.items()] + kept
 
 

@@ -65,6 +65,11 @@ def object_metadata(job: Job) -> dict[str, Any]:
     }
 
 
+def pod_host(job: str, namespace: str, domain: str, role: str, index: int) -> str:
+    """Return the host name of the pod; `domain`, the DNS domain of the cluster, may be empty."""
+    return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}"
+
+
 def pod_address(job: str, namespace: str, domain: str, role: str, index: int, port: int) -> str:
-    """Return host and port of the pod's TensorFlow server; `domain`, the DNS domain of the cluster, may be empty."""
-    return f"{pod_name(job, role, index)}.{job}.{namespace}.svc{f'.{domain}' if domain else ''}:{port}"
+    """Return host and port of the pod's TensorFlow server."""
+    return f"{pod_host(job, namespace, domain, role, index)}:{port}"

@@ -9,6 +9,7 @@ from dtj_operator.api.enums import RestartPolicy, Role
 from dtj_operator.builders.environment import environment_variables, merge_environment, variable_names
 from dtj_operator.builders.main_container import containers, main_container, main_container_index
 from dtj_operator.builders.metadata import owner_reference, pod_labels, pod_name
+from dtj_operator.builders.tpu_slice import is_tpu_host, node_labels, place_on_slice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,6 +53,7 @@ def build_pod(job: Job, role: str, index: int, attempt: int) -> dict[str, Any]:
         _set_environment(job, role, index, attempt, main)
         main["ports"] = _ports(main.get("ports") or [], spec)
         _mount_checkpoints(job, spec, main)
+        place_on_slice(job, role, spec, main)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": pod_metadata, "spec": spec}
 
 
@@ -63,7 +65,6 @@ def pod_restart_policy(replica: ReplicaSpec) -> str:
 def overridden_fields(job: Job) -> list[str]:
     """Return the fields of the templates that the operator replaces by its own values, as `role: field`."""
     lost: list[str] = []
-    reserved_variables = variable_names(job)
     for role, replica in job.spec.replica_specs.items():
         metadata = replica.template.get("metadata") or {}
         spec = replica.template.get("spec") or {}
@@ -73,15 +74,20 @@ def overridden_fields(job: Job) -> list[str]:
         reserved_labels = pod_labels(job, role, 0, 0).keys()
         lost += [f"{role}: label {label}" for label in metadata.get("labels") or {} if label in reserved_labels]
         main = main_container(job.spec, replica.template)
+        reserved_variables = variable_names(job, role)
         lost += [
             f"{role}: env {entry['name']}" for entry in main.get("env") or [] if entry.get("name") in reserved_variables
         ]
+        selected = spec.get("nodeSelector") or {}
+        nodes = node_labels(job) if is_tpu_host(job, role) else {}
+        lost += [f"{role}: nodeSelector {key}" for key, value in nodes.items() if selected.get(key, value) != value]
     return lost
 
 
 def _set_environment(job: Job, role: Role, index: int, attempt: int, main: dict[str, Any]) -> None:
     """Set the environment variables and the terminationMessagePolicy of the main container."""
-    main["env"] = merge_environment(main.get("env"), environment_variables(job, role, index, attempt, main))
+    ours = environment_variables(job, role, index, attempt, main)
+    main["env"] = merge_environment(main.get("env"), ours, variable_names(job, role))
     if not main.get("terminationMessagePolicy"):
         main["terminationMessagePolicy"] = "FallbackToLogsOnError"
 

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 def choose_strategy(spec: JobSpec) -> StrategyChoice:
     """Return the type in the spec, or for Auto a choice by roles, pods and GPUs.
 
-    Any ps: ParameterServer. More than one chief and worker pod: MultiWorkerMirrored. One pod
+    With spec.tpu: TPU. Any ps: ParameterServer. More than one chief and worker pod: MultiWorkerMirrored. One pod
     with more than one GPU: Mirrored. Else OneDevice.
     """
     wanted = spec.strategy.type
     if wanted is not StrategyType.AUTO:
         return StrategyChoice(type=wanted, reason="set in spec.strategy.type")
+    if spec.tpu is not None:
+        hosts = _count(spec.tpu.hosts, "host")
+        return StrategyChoice(type=StrategyType.TPU, reason=f"spec.tpu: {spec.tpu.topology}, {hosts}")
     ps, chiefs, workers = (spec.replicas(role) for role in (Role.PS, Role.CHIEF, Role.WORKER))
     if ps:
         return StrategyChoice(type=StrategyType.PARAMETER_SERVER, reason=_count(ps, "ps pod"))

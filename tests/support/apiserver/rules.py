@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_optional
+from cel_expr_python.ext import ext_optional, ext_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ TRANSITION = re.compile(r"\boldSelf\b")
 def _environment() -> cel.Env:
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
-        extensions=[ext_optional.ExtOptional()],
+        extensions=[ext_optional.ExtOptional(), ext_strings.ExtStrings()],
     )
 
 

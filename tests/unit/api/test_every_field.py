@@ -112,6 +112,19 @@ def claim(world: JobBuilder) -> list[str]:
     return [volume["persistentVolumeClaim"]["claimName"] for volume in volumes]
 
 
+def selected(label: str) -> Look:
+    """The value of a node label that worker 0 asks for."""
+
+    def look(world: JobBuilder) -> Any:
+        return world.reconcile().pods["train-worker-0"]["spec"]["nodeSelector"][label]
+
+    return look
+
+
+def chips(world: JobBuilder) -> Any:
+    return world.reconcile().pods["train-worker-0"]["spec"]["containers"][0]["resources"]["limits"]["google.com/tpu"]
+
+
 def failed_reason(world: JobBuilder) -> str | None:
     """Reason of the Failed condition, if the job has failed."""
     condition = world.status.condition(ConditionType.FAILED)
@@ -234,6 +247,8 @@ def one_worker_and_evaluator() -> JobBuilder:
     return job(worker=1, evaluator=1)
 
 
+SLICE: Final = {"tpu": {"accelerator": "tpu-v5-lite-podslice", "topology": "2x4", "chipsPerHost": 8}}
+BOTH_TPUS: Final = {"tpu-v5-lite-podslice": "tpu-v5-lite-podslice", "tpu-v6e-slice": "tpu-v6e-slice"}
 ROWS: Final = (
     Row("strategy.type", strategy("type"), {"Auto": "MultiWorkerMirrored", "None": "None"}),
     Row("strategy.crossDeviceOps", strategy("crossDeviceOps"), {"Auto": "Auto", "NCCL": "NCCL"}),
@@ -362,6 +377,9 @@ ROWS: Final = (
         left_after_success,
         {"Running": ["train-worker-0", "service"], "All": [], "None": [*TWO, "service"]},
     ),
+    Row("tpu.accelerator", selected("cloud.google.com/gke-tpu-accelerator"), BOTH_TPUS, among=SLICE),
+    Row("tpu.topology", selected("cloud.google.com/gke-tpu-topology"), {"2x4": "2x4", "2x2x2": "2x2x2"}, among=SLICE),
+    Row("tpu.chipsPerHost", chips, {8: "8", 4: "4"}, world=lambda: job(chief=1, worker=2), among=SLICE),
     Row("checkpoint.directory", checkpoint("directory"), {"": "", "/elsewhere": "/elsewhere"}),
     Row("checkpoint.persistentVolumeClaim", claim, {"": [], "disk": ["disk"]}),
     Row("checkpoint.everySteps", checkpoint("everySteps"), {0: 0, 50: 50}),

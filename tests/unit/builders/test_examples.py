@@ -40,6 +40,10 @@ EXPECTED: dict[str, tuple[str, dict[str, TaskMode]]] = {
     "digits-one-device": ("OneDevice", ONE),
     "digits-parameter-server": ("ParameterServer", SERVED),
     "digits-tpu": ("TPU", ONE),
+    "digits-tpu-slice": (
+        "TPU",
+        {"chief-0": TaskMode.COORDINATOR, **{f"worker-{index}": TaskMode.SERVER for index in range(4)}},
+    ),
     "hello": ("OneDevice", ONE),
     "hybrid-dtensor": ("None", TWO),
     "pipeline-parallel": ("None", ONE),

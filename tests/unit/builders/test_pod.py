@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dtj_operator.api.enums import Role
 from dtj_operator.builders.environment import variable_names
 from dtj_operator.builders.pod import build_pod, overridden_fields
 from dtj_operator.builders.service import build_service
@@ -257,4 +258,4 @@ def test_auto_chooses_by_roles_pods_and_gpus_and_says_why(world: JobBuilder, cho
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_names_that_a_template_may_not_use_are_those_that_a_pod_gets(workers: int):
     world = job(worker=workers)
-    assert variable_names(world.job) == set(environment(pod(world)))
+    assert variable_names(world.job, Role.WORKER) == set(environment(pod(world)))

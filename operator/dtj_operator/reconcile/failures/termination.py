@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.trainer_contract import ExitClass
+from dtj_operator.reconcile.state.snapshot import TERMINAL
 from dtj_operator.reconcile.state.trainer_messages import parse_termination_message
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def find_termination(pod: Pod, main: str) -> Terminated | None:
             if other.terminated and other.terminated.exit_code:
                 return other.terminated
     return None
+
+
+def still_runs(pod: Pod, main: str) -> bool:
+    """Return whether neither the pod nor its main container has ended."""
+    container = find_container(pod, main)
+    return pod.phase not in TERMINAL and (container is None or container.terminated is None)
 
 
 def says_done(pod: Pod, main: str) -> bool:

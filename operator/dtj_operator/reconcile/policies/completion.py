@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dtj_operator.api.enums import ConditionType, EventReason, Reason, Role, StrategyType, SuccessType
+from dtj_operator.api.enums import ConditionType, EventReason, Reason, Role, SuccessType
 from dtj_operator.reconcile.failures.termination import find_termination
 from dtj_operator.reconcile.state.plan import Verdict
 from dtj_operator.reconcile.state.trainer_messages import parse_termination_message, read_final_progress
@@ -29,8 +29,7 @@ def apply_success_policy(scope: ReconcileScope) -> Verdict | None:
     first = replicas.success_replica
     if first is None:
         return None
-    workers_serve = scope.lifecycle.strategy_type is StrategyType.PARAMETER_SERVER
-    if scope.spec.success_policy.type is SuccessType.ALL_WORKERS and not workers_serve:
+    if scope.spec.success_policy.type is SuccessType.ALL_WORKERS and not scope.lifecycle.workers_serve:
         needed = [replica for replica in replicas.desired if replica.role in {Role.CHIEF, Role.WORKER}]
         reason, who = Reason.ALL_WORKERS_SUCCEEDED, "all workers"
     else:

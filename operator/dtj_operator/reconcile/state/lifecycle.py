@@ -52,9 +52,15 @@ class Lifecycle:
 
     def only_serves(self, replica: Replica) -> bool:
         """Return whether the replica only serves others, and so never completes."""
-        return replica.role is Role.PS or (
-            replica.role is Role.WORKER and self.strategy_type is StrategyType.PARAMETER_SERVER
-        )
+        return replica.role is Role.PS or (replica.role is Role.WORKER and self.workers_serve)
+
+    @property
+    def workers_serve(self) -> bool:
+        """Whether the program of the chief drives the workers: ParameterServer, and a TPU slice of several hosts."""
+        kind = self.strategy_type
+        if kind is StrategyType.TPU:
+            return self._spec.replicas(Role.CHIEF) > 0
+        return kind is StrategyType.PARAMETER_SERVER
 
     def accept_spec(self) -> None:
         """Remember the spec as the one to run with."""
