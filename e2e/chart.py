@@ -13,8 +13,8 @@ NAMESPACE = "dtj-system"
 RELEASE = "dtj-operator"
 
 
-def install(cluster: Cluster, image: str, seconds: int = 90) -> None:
-    """Install or upgrade the release, and wait until the operator is ready.
+def install(cluster: Cluster, image: str, seconds: int = 90, *, chart: Path = CHART) -> None:
+    """Install the release, or bring it to this chart, and wait until the operator is ready.
 
     `image` is `repository:tag` as the nodes know it. Raises Failure with helm's own words.
     """
@@ -22,10 +22,10 @@ def install(cluster: Cluster, image: str, seconds: int = 90) -> None:
     place = ["--namespace", NAMESPACE, "--create-namespace"]
     values = ["--set-string", f"image.repository={repository}", "--set-string", f"image.tag={tag}"]
     patience = ["--wait", "--timeout", f"{seconds}s"]
-    done = _helm(cluster, "upgrade", "--install", RELEASE, str(CHART), *place, *values, *patience)
+    done = _helm(cluster, "upgrade", "--install", RELEASE, str(chart), *place, *values, *patience)
     if done.returncode != 0:
         raise Failure(
-            f"helm could not install the chart {CHART}: {_last_line(done)}. Look at "
+            f"helm could not install the chart {chart}: {_last_line(done)}. Look at "
             f"`kubectl --kubeconfig {cluster.kubeconfig} -n {NAMESPACE} get pods,events`."
         )
 

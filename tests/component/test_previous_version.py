@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from e2e.previous_version import WHEEL
 from tests.component.running_operator import JOBS, condition, job, running_operator, status, until
 from tests.support.apiserver import ApiServer
 from tests.support.kubelet import Kubelet
-from tests.support.previous_version import WHEEL
 
 SECONDS = 60.0
 

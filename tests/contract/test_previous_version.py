@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from e2e.previous_version import CHART, WHEEL
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import RIGHTS, apply
-from tests.support.previous_version import CHART, WHEEL
 
 if TYPE_CHECKING:
     from pathlib import Path
