@@ -87,7 +87,7 @@ def installation(run_directory: Path, module_lock: ModuleLock) -> Iterator[Insta
                     stack.enter_context(taken_down(cluster, run_directory))
                 chart.install(cluster, images.operator)
                 (run_directory / "installation").touch()
-        yield Installation(cluster, ApiClient(cluster.kubeconfig), images.trainer)
+        yield Installation(cluster, ApiClient(cluster.kubeconfig), images.operator, images.trainer)
         module_lock.leave()  # whoever holds it still needs the cluster
 
 

@@ -42,7 +42,7 @@ def start_two_nodes() -> Iterator[Installation]:
     made = providers.up("embedded", "recovery", nodes=2, images=images.archives)
     try:
         chart.install(made, images.operator)
-        yield Installation(made, ApiClient(made.kubeconfig), images.trainer)
+        yield Installation(made, ApiClient(made.kubeconfig), images.operator, images.trainer)
     finally:
         made.down()
 

@@ -25,10 +25,11 @@ Record = Callable[[str, object], None]
 
 @dataclass(frozen=True)
 class Installation:
-    """A cluster with the operator installed: its API, and the trainer image's name on the nodes."""
+    """A cluster with the operator installed: its API, and the images' names on the nodes."""
 
     cluster: Cluster
     api: ApiClient
+    operator_image: str
     trainer_image: str
 
     def operator_pods(self) -> list[dict[str, Any]]:

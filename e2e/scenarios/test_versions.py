@@ -6,7 +6,6 @@ import pytest
 
 from e2e import chart, previous_version
 from e2e.cluster.api_client import core_path
-from e2e.cluster.images import built
 from e2e.jobs import Job
 from e2e.scenarios.fixtures import JobNamespace, wait_for_more_steps, wait_for_step, wait_until
 
@@ -39,7 +38,7 @@ def test_a_job_trains_on_through_an_upgrade_and_a_rollback_of_chart_and_crd(job_
             delete_worker(job_namespace, job)
             wait_for_more_steps(monitor, 2, 20)
         finally:
-            chart.install(installation.cluster, built().operator)
+            chart.install(installation.cluster, installation.operator_image)
         wait_for_more_steps(monitor, 2, 20)
         delete_worker(job_namespace, job)
         wait_for_more_steps(monitor, 2, 20)

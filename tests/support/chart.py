@@ -20,9 +20,10 @@ USER: Final = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"
 RIGHTS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
-def rendered(chart: Path = CHART) -> list[dict[str, Any]]:
-    """Render a chart with its default values; returns its documents."""
+def rendered(chart: Path = CHART, values: Path | None = None) -> list[dict[str, Any]]:
+    """Render a chart with its default values, and those of a file; returns its documents."""
     command = [str(binaries.path("helm")), "template", "dtj-operator", str(chart), "--namespace", OPERATOR_NAMESPACE]
+    command += ["--values", str(values)] if values else []
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
@@ -35,10 +36,13 @@ def install(control_plane: ControlPlane) -> Path:
 
 
 def apply(
-    control_plane: ControlPlane, chart: Path = CHART, kinds: tuple[str, ...] = (*RIGHTS, "CustomResourceDefinition")
+    control_plane: ControlPlane,
+    chart: Path = CHART,
+    kinds: tuple[str, ...] = (*RIGHTS, "CustomResourceDefinition"),
+    values: Path | None = None,
 ) -> None:
     """Install a chart's CRD and roles, or these kinds alone, over those of another version of it."""
-    documents = [document for document in rendered(chart) if document["kind"] in kinds]
+    documents = [document for document in rendered(chart, values) if document["kind"] in kinds]
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
     control_plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
 

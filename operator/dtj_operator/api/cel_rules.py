@@ -13,30 +13,10 @@ the empty object, because the defaults inside are set later.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from dtj_operator.api.cel_rule import Rule
 from dtj_operator.api.constants import TOPOLOGY_PATTERN
 from dtj_operator.api.enums import ONE_POD_STRATEGIES
-
-
-class Rule(NamedTuple):
-    """One entry of x-kubernetes-validations."""
-
-    rule: str
-    message: str
-    path: str = ""
-    """The fieldPath, relative to the place of the rule."""
-    message_expression: str = ""
-    """The messageExpression, which replaces `message`."""
-
-    def wire(self) -> dict[str, str]:
-        """Return the rule as the CRD has it."""
-        result = {"rule": self.rule, "message": self.message}
-        if self.path:
-            result["fieldPath"] = self.path
-        if self.message_expression:
-            result["messageExpression"] = self.message_expression
-        return result
+from dtj_operator.api.immutable_fields import STARTED_RULE
 
 
 def _count(role: str) -> str:
@@ -204,69 +184,6 @@ CHECKPOINT_RULE = Rule(
 MANAGED_BY_RULE = Rule(
     "self == oldSelf",
     "managedBy cannot be changed: delete the job and create it again.",
-)
-
-_ADVICE = "suspend the job first and change it before it is resumed."
-
-
-def _immutable(field: str, same: str = "") -> Rule:
-    return Rule(
-        same or f"self.spec.{field} == oldSelf.spec.{field}",
-        f"{field} cannot be changed while the job runs: {_ADVICE}",
-    )
-
-
-IMMUTABLE_RULES = (
-    _immutable("strategy"),
-    _immutable("mainContainer"),
-    _immutable("clusterDomain"),
-    _immutable("successPolicy"),
-    _immutable("checkpoint"),
-    _immutable(
-        "startDeadlineSeconds",
-        "has(self.spec.startDeadlineSeconds) == has(oldSelf.spec.startDeadlineSeconds) && "
-        "(!has(self.spec.startDeadlineSeconds) || "
-        "self.spec.startDeadlineSeconds == oldSelf.spec.startDeadlineSeconds)",
-    ),
-    _immutable(
-        "tpu",
-        "has(self.spec.tpu) == has(oldSelf.spec.tpu) && (!has(self.spec.tpu) || self.spec.tpu == oldSelf.spec.tpu)",
-    ),
-    _immutable("failurePolicy.restartScope"),
-    _immutable("failurePolicy.backoff"),
-    _immutable("failurePolicy.nodeLossSeconds"),
-    _immutable("failurePolicy.rules"),
-    Rule(
-        "size(self.spec.replicaSpecs) == size(oldSelf.spec.replicaSpecs) && "
-        "self.spec.replicaSpecs.all(r, r in oldSelf.spec.replicaSpecs && "
-        "(r == 'worker' || self.spec.replicaSpecs[r].replicas == "
-        "oldSelf.spec.replicaSpecs[r].replicas) && self.spec.replicaSpecs[r].restartPolicy == "
-        "oldSelf.spec.replicaSpecs[r].restartPolicy)",
-        "Of replicaSpecs only worker.replicas can be changed while the job runs: " + _ADVICE,
-    ),
-    # Compared in both directions: `==` looks at the declared keys of its left side alone, so that an undeclared key
-    # could replace a declared one. No rule can see one undeclared key replaced by another; the operator reports that.
-    Rule(
-        "self.spec.replicaSpecs.all(r, !(r in oldSelf.spec.replicaSpecs) || "
-        "(self.spec.replicaSpecs[r].template == oldSelf.spec.replicaSpecs[r].template && "
-        "oldSelf.spec.replicaSpecs[r].template == self.spec.replicaSpecs[r].template))",
-        "A template cannot be changed while the job runs: " + _ADVICE,
-    ),
-)
-"""What must not change while a job runs; the CRD has all of them as one rule, STARTED_RULE."""
-
-_ALL_UNCHANGED = " && ".join(f"({each.rule})" for each in IMMUTABLE_RULES)
-_MESSAGES = " + ".join(f"(({each.rule}) ? '' : '{each.message} ')" for each in IMMUTABLE_RULES)
-
-STARTED_RULE = Rule(
-    "!has(oldSelf.status) || !has(oldSelf.status.startTime) || "
-    # A write changes the spec or the status, never both: if the message differs, the spec is the same.
-    "(has(self.status) && has(self.status.message) && has(oldSelf.status.message) && "
-    "self.status.message != oldSelf.status.message) || "
-    f"({_ALL_UNCHANGED})",
-    f"This cannot be changed while the job runs: {_ADVICE}",
-    ".spec",
-    _MESSAGES,
 )
 
 JOB_RULES = (

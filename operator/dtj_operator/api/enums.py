@@ -142,6 +142,7 @@ class Reason(StrEnum):
     INVALID = "Invalid"
     BAD_PATTERN = "BadPattern"
     TF_CONFIG_TOO_LONG = "TFConfigTooLong"
+    BAD_PROFILE = "BadProfile"
     SPEC_CHANGED = "SpecChanged"
     VALID = "Valid"
 

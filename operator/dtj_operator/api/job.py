@@ -56,6 +56,10 @@ class Job:
     deleted_at: datetime | None
     spec: JobSpec
     status: JobStatus
+    written_spec: JobSpec | None = None
+    """The spec as its user wrote it, where `spec` has a profile in it."""
+    profile_problem: str = ""
+    """Why the profile of the spec cannot be used, in one sentence."""
     problem: str = ""
     """Why the spec cannot be parsed, in one sentence; `spec` is empty then."""
     later_status: str = ""

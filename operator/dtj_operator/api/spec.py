@@ -210,6 +210,13 @@ class JobSpec(WireModel):
         description="Which pods of a finished job are removed: Running the unfinished ones, All "
         "every pod and the service, None nothing.",
     )
+    profile: str = Field(
+        "",
+        max_length=NAME_MAX,
+        pattern=r"^[-._a-zA-Z0-9]*$",
+        description="Name of a profile of the cluster's administrator, which is merged under every template: "
+        "node selectors, tolerations, shared memory and the like for a kind of node.",
+    )
     tpu: Tpu | None = Field(
         None,
         description="One slice of Cloud TPUs. A slice of one host is worker 0, or the chief of a job without workers; "

@@ -125,6 +125,7 @@ class JobStatus(WireModel):
     conditions: tuple[Condition, ...] = Field((), description="State of the job, for programs.")
     strategy: StrategyChoice | None = Field(None, description="The strategy in use, and why.")
     spec_hash: str = Field("", description="Hash of the spec that the job was started with.")
+    profile_hash: str | None = Field(None, description="Hash of the profile that the pods of this attempt have.")
     start_time: Second | None = Field(None, description="When the job was started or resumed; not set while suspended.")
     completion_time: Second | None = Field(None, description="When the job succeeded or failed.")
     replica_statuses: dict[Role, ReplicaStatus] = Field(default_factory=dict, description="Counts by role.")

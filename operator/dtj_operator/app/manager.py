@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import socket
 import uuid
 from contextlib import AsyncExitStack
@@ -27,6 +26,7 @@ from dtj_operator.builders.network_policy import build_network_policy
 from dtj_operator.cache.job_cache import JobCache
 from dtj_operator.cache.namespaced_name import NamespacedName
 from dtj_operator.cache.node_monitor import NodeMonitor, NoNodes
+from dtj_operator.cache.profiles import Profiles
 from dtj_operator.cache.reflector import Reflector
 from dtj_operator.cache.relist import Relister
 from dtj_operator.cache.unwatched_objects import read_unwatched
@@ -83,6 +83,7 @@ class Manager:
         self._now = now
         self.namespaces: tuple[str | None, ...] = settings.namespaces or (None,)
         """Those that are watched, None for the whole cluster; after `start` only those that there are rights in."""
+        self._own_namespace = settings.own_namespace or rest_config.namespace
         self.identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}"
         self.metrics = Metrics()
         self.queue = WorkQueue(self.metrics)
@@ -197,6 +198,7 @@ class Manager:
             queue=self.queue,
             now=self._now,
             nodes=nodes or NoNodes(),
+            profiles=Profiles(client, self._own_namespace, self.settings.profiles),
             report=self._poller.latest if self._poller else no_report,
         )
         return Controller(self.queue, reconciler, self.metrics)
@@ -226,8 +228,7 @@ class Manager:
         self._runnables.start(read_unwatched(client, self.cache), "unwatched")
         for relister in self._relisters:
             self._runnables.start(relister.run(), "relister")
-        for reflector in reflectors:
-            await reflector.synced.wait()
+        await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors))
 
     async def _control(self, controller: Controller) -> None:
         """Reconcile from the moment that this process leads, until cancelled."""
@@ -255,11 +256,10 @@ class Manager:
         if not self.settings.leader_elect:
             self.metrics.set_leader(True)
             return
-        namespace = os.environ.get("POD_NAMESPACE") or self.rest_config.namespace
-        await may_hold_lease(client, namespace, self.settings.lease_name)
+        await may_hold_lease(client, self._own_namespace, self.settings.lease_name)
         self._elector = LeaderElector(
             client,
-            namespace=namespace,
+            namespace=self._own_namespace,
             name=self.settings.lease_name,
             identity=self.identity,
             on_change=self.metrics.set_leader,

@@ -53,6 +53,10 @@ class Settings:
     progress: bool = True
     network_policy: bool = False
     """Whether each job gets its own network policy."""
+    profiles: str = ""
+    """The ConfigMap of the profiles, in the operator's namespace; empty: there are none."""
+    own_namespace: str = ""
+    """The operator's namespace, from POD_NAMESPACE; empty: that of the kubeconfig."""
     log_format: str = "text"
     log_level: str = "info"
 
@@ -91,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
         action=argparse.BooleanOptionalAction,
         help="let nobody but a job's own pods reach its TensorFlow ports (default: no)",
     )
+    run.add_argument("--profiles", metavar="NAME", help="ConfigMap of profiles, beside the operator (default: none)")
     run.add_argument("--log-format", metavar="text|json", help="default text")
     run.add_argument("--log-level", metavar="LEVEL", help="debug, info, warning or error (default: info)")
     commands.add_parser("crd", help="print the CustomResourceDefinition")
@@ -129,6 +134,8 @@ def settings_from(arguments: argparse.Namespace, environment: Mapping[str, str])
         health=_address("HEALTH_PROBE_BIND_ADDRESS", given("HEALTH_PROBE_BIND_ADDRESS"), default.health),
         progress=switch("PROGRESS", default.progress),
         network_policy=switch("NETWORK_POLICY", default.network_policy),
+        profiles=_object_name("PROFILES", given("PROFILES"), default.profiles),
+        own_namespace=environment.get("POD_NAMESPACE") or default.own_namespace,
         log_format=_word("LOG_FORMAT", given("LOG_FORMAT"), default.log_format, ("text", "json")),
         log_level=_word("LOG_LEVEL", given("LOG_LEVEL"), default.log_level, ("debug", "info", "warning", "error")),
     )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dtj_operator.cache.job_cache import JobCache
     from dtj_operator.cache.namespaced_name import NamespacedName
     from dtj_operator.cache.node_monitor import NodeMonitor, NoNodes
+    from dtj_operator.cache.profiles import Profiles
     from dtj_operator.controller.blocked_write_tracker import BlockedWriteTracker
     from dtj_operator.controller.plan_executor import PlanExecutor
     from dtj_operator.controller.trainer_poller import TrainerReport
@@ -48,6 +49,7 @@ class Reconciler:
         queue: WorkQueue,
         now: Callable[[], datetime],
         nodes: NodeMonitor | NoNodes,
+        profiles: Profiles,
         report: Callable[[NamespacedName, str], TrainerReport],
     ) -> None:
         """`report(key, uid)` returns the latest response of that job's success pod."""
@@ -59,6 +61,7 @@ class Reconciler:
         self._queue = queue
         self._now = now
         self._nodes = nodes
+        self._profiles = profiles
         self._delayed_since: dict[NamespacedName, float] = {}
 
     async def reconcile(self, key: NamespacedName) -> bool:
@@ -78,7 +81,8 @@ class Reconciler:
                 await self._executor.write_status(key, cached, reported)
                 return False
             await self._vanished.find(key, job, self._executor.created_attempts(key, job.uid))
-        plan, nodes_requeue_at = self._decide(key, job)
+        job, profile_hash = await self._profiles.apply(job)
+        plan, nodes_requeue_at = self._decide(key, job, profile_hash)
         if plan.status is None:
             return False
         # Ordered before anything can fail: a deadline does not wait for the end of a backoff.
@@ -100,12 +104,13 @@ class Reconciler:
             current = self._cache.job(key) if wrote else cached
             if current is None or current.uid != cached.uid:
                 return False
-            if await self._executor.execute(key, current, current.parse() if wrote else job, plan):
+            persisted = self._profiles.apply_used(current.parse())
+            if await self._executor.execute(key, current, persisted, plan):
                 self._queue.add(key)
                 requeued = True
         return requeued
 
-    def _decide(self, key: NamespacedName, job: Job) -> tuple[Plan, datetime | None]:
+    def _decide(self, key: NamespacedName, job: Job, profile_hash: str | None) -> tuple[Plan, datetime | None]:
         """Return the plan, and when the nodes may have changed by time alone."""
         now = self._now()
         pods = tuple(self._cache.pods.values(key))
@@ -119,6 +124,8 @@ class Reconciler:
             blocked_writes=self._blocked_writes.of(key, job.uid),
             nodes=nodes,
             node_count=self._nodes.count(),
+            profile_hash=profile_hash,
+            used_profile_known=self._profiles.knows(job.status.profile_hash),
             progress=report.progress,
             recoveries=report.recoveries,
             created_attempts=self._executor.created_attempts(key, job.uid),

@@ -41,6 +41,7 @@ class GroupVersionResource:
 JOBS = GroupVersionResource("dtj.dev", "v1alpha1", "distributedtrainingjobs")
 PODS = GroupVersionResource("", "v1", "pods")
 SERVICES = GroupVersionResource("", "v1", "services")
+CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 EVENTS = GroupVersionResource("", "v1", "events")
 NODES = GroupVersionResource("", "v1", "nodes")
 NETWORK_POLICIES = GroupVersionResource("networking.k8s.io", "v1", "networkpolicies")

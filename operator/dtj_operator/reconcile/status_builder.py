@@ -38,6 +38,7 @@ def _status_of(scope: ReconcileScope) -> JobStatus:
         conditions=scope.conditions.in_order(),
         strategy=lifecycle.strategy,
         spec_hash=lifecycle.spec_hash,
+        profile_hash=_profile_hash(scope),
         start_time=lifecycle.start_time,
         completion_time=lifecycle.completion_time,
         replica_statuses=summary.replica_statuses,
@@ -72,6 +73,16 @@ def _persisted(scope: ReconcileScope) -> PersistedState:
     )
 
 
+def _profile_hash(scope: ReconcileScope) -> str | None:
+    """Return the hash of the profile that this attempt's pods get: that of its first pods, as long as it is known."""
+    status, latest = scope.job.status, scope.snapshot.profile_hash
+    if not scope.spec.profile or latest is None:
+        return status.profile_hash
+    unknown = not scope.snapshot.used_profile_known and scope.plan.creates_pods
+    begins = status.profile_hash is None or scope.replicas.attempt != status.attempt
+    return latest if begins or unknown else status.profile_hash
+
+
 def _completed(replicas: Replicas) -> dict[Role, tuple[int, ...]]:
     indexes: dict[Role, list[int]] = {}
     for replica in sorted(replicas.completed):
@@ -87,6 +98,7 @@ def _hard(status: JobStatus) -> tuple[object, ...]:
         [(c.type, c.status, c.reason) for c in status.conditions],
         status.strategy,
         status.spec_hash,
+        status.profile_hash,
         status.start_time,
         status.completion_time,
         status.attempt,

@@ -7,18 +7,23 @@ anything cannot be added. Those of a pod template come last: they are Kubernetes
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pytest
 
 from dtj_operator.api.crd import crd
 from dtj_operator.api.enums import ConditionType
 from dtj_operator.builders.pod import build_pod
+from dtj_operator.cache.profiles import Profiles
 from dtj_operator.reconcile.state.plan import DeletePod
 from tests.support.job_builder import Change, JobBuilder, done, failed, job, ready
+
+if TYPE_CHECKING:
+    from dtj_operator.kube.client import ApiClient
 
 Look = Callable[[JobBuilder], Any]
 TEMPLATE: Final = "replicaSpecs.*.template"
@@ -119,6 +124,12 @@ def selected(label: str) -> Look:
         return world.reconcile().pods["train-worker-0"]["spec"]["nodeSelector"][label]
 
     return look
+
+
+def problem_with_profile(world: JobBuilder) -> str:
+    """What an operator without profiles says, which asks the API server nothing."""
+    profiles = Profiles(cast("ApiClient", None), "dtj-system", "")
+    return asyncio.run(profiles.apply(world.job))[0].profile_problem
 
 
 def chips(world: JobBuilder) -> Any:
@@ -247,6 +258,7 @@ def one_worker_and_evaluator() -> JobBuilder:
     return job(worker=1, evaluator=1)
 
 
+NO_PROFILES: Final = "and this operator has no profiles: see its flag --profiles"
 SLICE: Final = {"tpu": {"accelerator": "tpu-v5-lite-podslice", "topology": "2x4", "chipsPerHost": 8}}
 BOTH_TPUS: Final = {"tpu-v5-lite-podslice": "tpu-v5-lite-podslice", "tpu-v6e-slice": "tpu-v6e-slice"}
 ROWS: Final = (
@@ -377,6 +389,7 @@ ROWS: Final = (
         left_after_success,
         {"Running": ["train-worker-0", "service"], "All": [], "None": [*TWO, "service"]},
     ),
+    Row("profile", problem_with_profile, {"": "", "l4": f"spec.profile is l4, {NO_PROFILES}"}),
     Row("tpu.accelerator", selected("cloud.google.com/gke-tpu-accelerator"), BOTH_TPUS, among=SLICE),
     Row("tpu.topology", selected("cloud.google.com/gke-tpu-topology"), {"2x4": "2x4", "2x2x2": "2x2x2"}, among=SLICE),
     Row("tpu.chipsPerHost", chips, {8: "8", 4: "4"}, world=lambda: job(chief=1, worker=2), among=SLICE),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from dtj_operator.api.enums import ConditionType, EventReason, Reason
@@ -13,6 +14,10 @@ from dtj_operator.reconcile.state.plan import Verdict
 if TYPE_CHECKING:
     from dtj_operator.api.job import Job
     from dtj_operator.reconcile.state.scope import ReconcileScope
+
+
+PROFILE_AGAIN = timedelta(seconds=10)
+"""When a profile that cannot be used is looked at again: nothing watches the profiles."""
 
 
 def reject_unreadable_spec(scope: ReconcileScope) -> Verdict | None:
@@ -33,6 +38,8 @@ def validate(scope: ReconcileScope) -> None:
             _set_valid(scope)
         return
     _set_invalid(scope, reason, message)
+    if reason is Reason.BAD_PROFILE:
+        scope.plan.requeue_at(scope.now + PROFILE_AGAIN)
     if reason is not Reason.INVALID:
         scope.plan.block_creation(message)
 
@@ -66,6 +73,8 @@ def unusable_spec(job: Job) -> tuple[Reason, str] | None:
     words = pattern_problem(job.spec.failure_policy.rules)
     if words:
         return Reason.BAD_PATTERN, f"{words}."
+    if job.profile_problem:
+        return Reason.BAD_PROFILE, f"{job.profile_problem}."
     words = tf_config_problem(job)
     return (Reason.TF_CONFIG_TOO_LONG, f"{words}.") if words else None
 

@@ -21,6 +21,7 @@ class Lifecycle:
 
     __slots__ = (
         "_spec",
+        "_written_spec",
         "completion_time",
         "first_pod_time",
         "first_running_time",
@@ -33,6 +34,7 @@ class Lifecycle:
     def __init__(self, job: Job) -> None:
         """Start from what status remembers."""
         status, self._spec = job.status, job.spec
+        self._written_spec = job.written_spec or job.spec
         self.start_time, self.completion_time = status.start_time, status.completion_time
         self.first_pod_time = status.persisted_state.first_pod_time
         self.first_running_time = status.persisted_state.first_running_time
@@ -48,7 +50,7 @@ class Lifecycle:
     @property
     def spec_changed(self) -> bool:
         """Whether the spec, as far as it must not change, is another than the one that was accepted last."""
-        return not has_hash(self._spec, self.spec_hash)
+        return not has_hash(self._written_spec, self.spec_hash)
 
     def only_serves(self, replica: Replica) -> bool:
         """Return whether the replica only serves others, and so never completes."""
@@ -64,7 +66,7 @@ class Lifecycle:
 
     def accept_spec(self) -> None:
         """Remember the spec as the one to run with."""
-        self.spec_hash = spec_hash(self._spec)
+        self.spec_hash = spec_hash(self._written_spec)
 
     def choose_strategy(self) -> None:
         """Choose the strategy from the spec."""

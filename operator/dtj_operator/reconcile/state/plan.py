@@ -121,6 +121,11 @@ class PlanBuilder:
         self.creation_blocked = ""
         """Why no pod may be created in this pass; empty when pods may be."""
 
+    @property
+    def creates_pods(self) -> bool:
+        """Whether a pod is to be created."""
+        return any(isinstance(action, CreatePod) for action in self._actions)
+
     def note(self, reason: EventReason, message: str) -> None:
         """Post a Normal event."""
         self._events.append(Event("Normal", str(reason), message))

@@ -127,6 +127,10 @@ class Snapshot:
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     node_count: int | None = None
     """All nodes of the cluster; None if they cannot be read."""
+    profile_hash: str | None = None
+    """Of the job's profile as it is now; None without one."""
+    used_profile_known: bool = True
+    """Whether the profile that status names can be used for further pods."""
     progress: Progress | None = None
     """The latest answer of the success pod's /status, if it was asked."""
     recoveries: ReportedRecoveries | None = None
