@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dtj_operator.api.cel_rules import RULES_BY_PATH
+from dtj_operator.api.cel.immutable_fields import IMMUTABLE_RULES
+from dtj_operator.api.cel.rules import RULES_BY_PATH
 from dtj_operator.api.crd import crd
-from dtj_operator.api.immutable_fields import IMMUTABLE_RULES
 from e2e.cluster.api_client import ApiClient, ApiError
 from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.interface import ClusterError

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from dtj_operator.api.cel_rules import RULES_BY_PATH
+from dtj_operator.api.cel.rules import RULES_BY_PATH
 from dtj_operator.api.constants import (
     CATEGORIES,
     GROUP,

@@ -1,7 +1,7 @@
 """The spec of a DistributedTrainingJob: fields, defaults, descriptions.
 
 The schema in `crds/` is generated from these models. Rules that concern several fields stand in
-`api.cel_rules`.
+`api.cel.rules`.
 """
 
 from __future__ import annotations

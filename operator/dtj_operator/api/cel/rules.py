@@ -13,10 +13,10 @@ the empty object, because the defaults inside are set later.
 
 from __future__ import annotations
 
-from dtj_operator.api.cel_rule import Rule
+from dtj_operator.api.cel.immutable_fields import STARTED_RULE
+from dtj_operator.api.cel.rule import Rule
 from dtj_operator.api.constants import TOPOLOGY_PATTERN
 from dtj_operator.api.enums import ONE_POD_STRATEGIES
-from dtj_operator.api.immutable_fields import STARTED_RULE
 
 
 def _count(role: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dtj_operator.api.cel_rule import Rule
+from dtj_operator.api.cel.rule import Rule
 
 _ADVICE = "suspend the job first and change it before it is resumed."
 

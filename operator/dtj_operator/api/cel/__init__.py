@@ -1,0 +1,1 @@
+"""The rules in CEL by which the API server refuses a job."""
