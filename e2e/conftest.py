@@ -59,12 +59,15 @@ class ModuleLock:
     def leave(self) -> None:
         fcntl.flock(self._lock, fcntl.LOCK_UN)
 
+    def close(self) -> None:
+        self._lock.close()
+
 
 @pytest.fixture(scope="session")
 def module_lock(run_directory: Path) -> Iterator[ModuleLock]:
     module_lock = ModuleLock(run_directory / "modules.lock")
     yield module_lock
-    module_lock.leave()
+    module_lock.close()
 
 
 @pytest.fixture(scope="session")

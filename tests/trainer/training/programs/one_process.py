@@ -92,6 +92,43 @@ def embedding() -> Told:
     return told(model, fit(model, ids, y, batch_size=24, epochs=40))
 
 
+class Positions(keras.layers.Layer):
+    """Adds an embedding of the position to that of the token, once for all examples or once for each."""
+
+    def __init__(self, *, each: bool) -> None:
+        super().__init__()
+        self.each = each
+        self.table = keras.layers.Embedding(6, 4)
+
+    def build(self, shape: Any) -> None:
+        self.table.build(None)
+
+    def call(self, tokens: Any) -> Any:
+        positions = keras.ops.arange(keras.ops.shape(tokens)[1])
+        if self.each:
+            positions = keras.ops.broadcast_to(positions[None], keras.ops.shape(tokens)[:2])
+        return tokens + self.table(positions)
+
+
+def with_positions(*, each: bool, **options: Any) -> Told:
+    layers = [keras.layers.Embedding(50, 4), Positions(each=each), keras.layers.Flatten(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((6,), dtype="int32"), *layers])
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return told(model, fit(model, ids, y, epochs=4, **{"batch_size": 24, **options}))
+
+
+def positions() -> Told:
+    return with_positions(each=False)
+
+
+def positions_of_each_example() -> Told:
+    return with_positions(each=True)
+
+
+def positions_accumulated() -> Told:
+    return with_positions(each=False, **({} if PLAIN else {"batch_size": 8, "accumulate": 3}))
+
+
 def sparse() -> Told:
     rows = tf.sparse.from_dense(np.where(np.abs(x) > 0.7, x, 0))
     layers = [keras.layers.Dense(4), keras.layers.Dense(1)]
@@ -303,6 +340,9 @@ CASES: list[Callable[[], Told]] = [
     fewer_examples_than_replicas,
     sum_of_losses,
     embedding,
+    positions,
+    positions_of_each_example,
+    positions_accumulated,
     sparse,
     two_inputs,
     two_outputs,
