@@ -71,6 +71,10 @@ def test_options_do_together_what_each_does_alone(tmp_path):
     ended = launch.run("together.py", str(tmp_path), environment={"DTJ_LOGICAL_DEVICES": "2"})
     assert ended.code == 0, ended.output
     said = ended.said
+    assert said["both_ways"] == [
+        "bfloat16",
+        "bfloat16",
+    ]  # Keras makes both from a configuration
     assert said["policies"] == ["mixed_float16", "float32"]  # the second one was asked for
     assert said["built"] == pytest.approx(said["made"], rel=1e-3)
     assert said["clipped"] == pytest.approx(said["clipped_by_keras"], rel=0.01)

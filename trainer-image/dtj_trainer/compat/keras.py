@@ -87,9 +87,14 @@ def all_layers(model: Model) -> list[Any]:
 
 
 def has_own_dtype(layer: Any) -> bool:
-    """Return whether a layer was created with its own dtype. Seen in 3.12 and 3.15."""
+    """Return whether a layer was created with its own dtype. Seen in 3.12 and 3.15.
+
+    One that Keras made from another's configuration (of a loaded model, or in a Bidirectional) has that one's dtype,
+    written as a dict, whether anybody chose it or not.
+    """
     arguments = getattr(layer, "_auto_config", None)
-    return arguments is not None and arguments.config.get("dtype") is not None
+    dtype = None if arguments is None else arguments.config.get("dtype")
+    return dtype is not None and not isinstance(dtype, Mapping)
 
 
 def keep_added_losses(model: Model, scope: Any) -> None:

@@ -81,8 +81,9 @@ def _limit_memory(gpus: Sequence[Device], settings: DeviceSettings) -> None:
 
     if settings.gpu_memory_limit_mb or (settings.logical_devices and gpus):
         return  # a cap and growth exclude each other in TensorFlow
-    for gpu in gpus:
-        tf.config.experimental.set_memory_growth(gpu, settings.memory_growth)
+    if settings.memory_growth:  # else the program, or TF_FORCE_GPU_ALLOW_GROWTH, may have asked for it
+        for gpu in gpus:
+            tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def _split(devices: Sequence[Device], settings: DeviceSettings, *, on_gpu: bool) -> None:

@@ -39,6 +39,11 @@ def loss(model: keras.Model | Callable[[], keras.Model], **options: Any) -> floa
 built = compiled()
 told["built"] = loss(built, mixed_precision="float16")
 told["policies"] = [layer.dtype_policy.name for layer in built.layers]
+both_ways = keras.layers.Bidirectional(keras.layers.LSTM(2))
+recurrent = keras.Sequential([keras.Input((4, 16)), both_ways, keras.layers.Dense(10)])
+recurrent.compile("sgd", "mse")
+dtj.fit(recurrent, np.ones((8, 4, 16)), np.ones((8, 10)), mixed_precision="bfloat16", verbose=0)
+told["both_ways"] = [layer.compute_dtype for layer in (both_ways.forward_layer, both_ways.backward_layer.cell)]
 told["made"] = loss(compiled, mixed_precision="float16")
 told["clipped"] = loss(compiled, mixed_precision="float16", clip_norm=0.5)
 theirs = compiled(global_clipnorm=0.5, use_ema=True, ema_momentum=0.5)

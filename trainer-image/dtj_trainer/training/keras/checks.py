@@ -30,12 +30,12 @@ def check_trains(model: Model, context: TrainContext) -> None:
             "the optimizer's gradient_accumulation_steps do not work in Keras under a strategy of several replicas; "
             "remove them, and give dtj.fit accumulate="
         )
-    _check_variables(model, context)
-    if context.asynchronous and context.choice.options.get("variablePartitioner"):
+    if context.asynchronous and context.choice.options.get("variablePartitioner"):  # their parts are on no one device
         raise PreflightFailed(
             "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
             "or train tf.Variables with dtj.train"
         )
+    _check_variables(model, context)
     if context.choice.type == "CentralStorage":
         _check_writes_weights_only(model)
     if context.asynchronous:
