@@ -60,6 +60,19 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
     assert said["vector"] == "the train step returned 'loss' of shape (3,); reduce it to a scalar"
 
 
+@pytest.mark.parametrize("devices", [1, 2])
+def test_arguments_of_compile_act_or_are_refused_by_name(devices):
+    said = launch.run("compile_arguments.py", environment={"DTJ_LOGICAL_DEVICES": str(devices)}).said
+    assert said["nothing"] <= 1e-5
+    assert said["run_eagerly"].startswith("the model was compiled with run_eagerly=True, and dtj.fit makes compiled ")
+    if devices == 1:
+        assert said["jit_compile"] <= 1e-5
+    else:
+        assert said["jit_compile"].startswith(
+            "the model was compiled with jit_compile=True, which does not work under "
+        )
+
+
 def test_a_model_of_keras_2_is_refused_by_name_and_trained_by_a_step_of_ones_own(keras_2):
     said = launch.run("keras_2.py", str(keras_2)).said
     assert said["model"] == said["function"]

@@ -1,0 +1,46 @@
+"""Trains with arguments of `compile` and of the optimizer; tells how far the weights are from `model.fit`'s."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+
+import dtj
+
+dtj.init()
+rng = np.random.default_rng(0)
+x = rng.normal(size=(103, 8)).astype("float32")
+y = x[:, :3].sum(1, keepdims=True)
+told: dict[str, Any] = {}
+
+
+def compiled(**arguments: Any) -> keras.Model:
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)])
+    model.compile(**{"optimizer": keras.optimizers.Adam(0.01), "loss": "mse", **arguments})
+    return model
+
+
+CASES: dict[str, Callable[[], keras.Model]] = {
+    "nothing": compiled,
+    "jit_compile": lambda: compiled(jit_compile=True),
+    "run_eagerly": lambda: compiled(run_eagerly=True),
+}
+for name, make in CASES.items():
+    try:
+        model = make()
+        dtj.fit(model, x, y, epochs=2, batch_size=24, shuffle=False, verbose=0)
+        found = np.concatenate([np.ravel(held) for held in model.get_weights()])
+        again = compiled()
+        again.fit(x, y, epochs=2, batch_size=24, shuffle=False, verbose=0)
+        wanted = np.concatenate([np.ravel(held) for held in again.get_weights()])
+        told[name] = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
+    except Exception as refusal:  # noqa: BLE001 - told to the test
+        told[name] = str(refusal)
+sys.stdout.write("TEST " + json.dumps(told) + "\n")
+sys.stdout.flush()
+os._exit(0)
