@@ -6,17 +6,23 @@ Seen in 3.12 and 3.15.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dtj_trainer.compat.types import Tensor
 
 
-class _Sums(threading.local):
-    """A thread-local factor of sums: TensorFlow traces each replica in its own thread."""
+class _Replica(threading.local):
+    """The state while a step of one replica is traced; TensorFlow traces each replica in its own thread."""
 
-    factor: Tensor | None = None
+    sums: Tensor | None = None
+    """The factor of losses that are sums."""
+    examples: Tensor | None = None
+    """How many examples of the batch it has."""
+    context: Any = None
+    """Its context, in which replicas add up what a mean is over that is none over examples."""
 
 
-_sums = _Sums()
+_replica = _Replica()
 
 
 @contextmanager
@@ -36,35 +42,65 @@ def unscaled_losses() -> Iterator[None]:
 
 
 @contextmanager
-def scalable_sums() -> Iterator[None]:
-    """Make `sums_times` effective inside, in all threads: losses that are sums have no public hook.
+def scalable_losses() -> Iterator[None]:
+    """Make `scaled` effective inside, in all threads: losses that are sums, or means of their own, have no public hook.
 
     Seen in 3.12 and 3.15.
     """
     from keras.src.losses import loss as losses
 
-    reduce_values = losses.reduce_values
+    reduce_values, apply_mask = losses.reduce_values, losses.apply_mask
 
     def reduced(values: Tensor, sample_weight: Tensor = None, reduction: str | None = "sum_over_batch_size") -> Tensor:
-        found = reduce_values(values, sample_weight, reduction)
-        if _sums.factor is None or not (reduction == "sum" or len(found.shape) > 0):
-            return found
         import tensorflow as tf
 
-        return found * tf.cast(_sums.factor, found.dtype)
+        found = reduce_values(values, sample_weight, reduction)
+        if reduction == "mean_with_sample_weight" and sample_weight is not None:
+            return _times(found, _part(tf.reduce_sum(sample_weight)))
+        return _times(found, _replica.sums) if reduction == "sum" or len(found.shape) > 0 else found
 
-    losses.reduce_values = reduced
+    def masked(sample_weight: Tensor, mask: Tensor, dtype: str, reduction: str | None) -> Tensor:
+        import tensorflow as tf
+
+        found = apply_mask(sample_weight, mask, dtype, reduction)
+        if mask is None or reduction not in {"mean", "sum_over_batch_size"}:
+            return found
+        return _times(found, _part(tf.reduce_sum(tf.cast(mask, tf.float32))))
+
+    losses.reduce_values, losses.apply_mask = reduced, masked
     try:
         yield
     finally:
-        losses.reduce_values = reduce_values
+        losses.reduce_values, losses.apply_mask = reduce_values, apply_mask
 
 
 @contextmanager
-def sums_times(factor: Tensor | None) -> Iterator[None]:
-    """Multiply Keras losses that are not means (reduction "sum" or "none") by `factor` inside, in this thread."""
-    _sums.factor = factor
+def scaled(*, sums: Tensor | None = None, examples: Tensor | None = None, context: Any = None) -> Iterator[None]:
+    """Multiply Keras losses that are no means over examples inside, in this thread.
+
+    Those of reduction "sum" and "none" by `sums`. Means over unmasked entries or over weights become this replica's
+    part of the mean over all replicas, where its `examples` and its `context` are given.
+    """
+    _replica.sums, _replica.examples, _replica.context = sums, examples, context
     try:
         yield
     finally:
-        _sums.factor = None
+        _replica.sums = _replica.examples = _replica.context = None
+
+
+def _part(own: Tensor) -> Tensor | None:
+    """Return the factor of a mean over `own` entries or weights: its part of all, to its part of all examples."""
+    import tensorflow as tf
+
+    if _replica.context is None:
+        return None
+    counts = [tf.cast(own, tf.float32), tf.cast(_replica.examples, tf.float32)]
+    with _replica.context:
+        total, all_examples = _replica.context.all_reduce(tf.distribute.ReduceOp.SUM, counts)
+    return tf.math.divide_no_nan(counts[0], total) * tf.math.divide_no_nan(all_examples, counts[1])
+
+
+def _times(value: Tensor, factor: Tensor | None) -> Tensor:
+    import tensorflow as tf
+
+    return value if factor is None else value * tf.cast(factor, value.dtype)

@@ -92,6 +92,26 @@ def embedding() -> Told:
     return told(model, fit(model, ids, y, batch_size=24, epochs=40))
 
 
+def masked(**compile_options: Any) -> keras.Model:
+    layers = [keras.layers.Embedding(50, 4, mask_zero=True), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((6,), dtype="int32"), *layers])
+    model.compile(keras.optimizers.SGD(0.1), **compile_options)
+    return model
+
+
+padded = np.where(np.arange(6) < rng.integers(1, 7, size=(103, 1)), ids + 1, 0) % 50
+
+
+def masked_loss() -> Told:
+    model = masked(loss="mse")
+    return told(model, fit(model, padded, np.repeat(y[:, None], 6, 1), batch_size=24))
+
+
+def weighted_mean() -> Told:
+    model = mlp(loss=keras.losses.BinaryCrossentropy(reduction="mean_with_sample_weight"))
+    return told(model, fit(model, x, y, sample_weight=weight**4, batch_size=24))
+
+
 class Positions(keras.layers.Layer):
     """Adds an embedding of the position to that of the token, once for all examples or once for each."""
 
@@ -340,6 +360,8 @@ CASES: list[Callable[[], Told]] = [
     fewer_examples_than_replicas,
     sum_of_losses,
     embedding,
+    masked_loss,
+    weighted_mean,
     positions,
     positions_of_each_example,
     positions_accumulated,

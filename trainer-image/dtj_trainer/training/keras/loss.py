@@ -9,7 +9,10 @@ part of the examples that the replica has.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dtj_trainer.compat.types import Strategy
+from dtj_trainer.compat import keras_losses
+from dtj_trainer.compat.types import Strategy, Tensor
+from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.batch_split import Share
 
 
 @contextmanager
@@ -30,4 +33,15 @@ def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
     with tf.Graph().as_default():  # no strategy is set in a new graph
         default = tf.distribute.get_strategy()
     with tf.distribute.ReplicaContext(default, number):
+        yield
+
+
+@contextmanager
+def of_share(share: Share, part: Tensor | None, context: TrainContext) -> Iterator[None]:
+    """Compute losses inside so that `part` of each, this replica's of all examples, adds up to the whole."""
+    import tensorflow as tf
+
+    sums = None if part is None else tf.math.divide_no_nan(1.0, part)  # sums add up: undoes the part taken of them
+    replica = tf.distribute.get_replica_context() if context.replicas > 1 else None
+    with keras_losses.scaled(sums=sums, examples=share.examples, context=replica):
         yield

@@ -20,6 +20,7 @@ from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.gradients import Gradient
+from dtj_trainer.training.keras.loss import of_share
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
@@ -50,7 +51,7 @@ class OverriddenTrainStep:
         logs: list[Mapping[str, Tensor]] = []
         for number, (share, weight) in enumerate(zip(shares, weights, strict=True)):
             sums.begin_batch(number, weight)
-            with compat_losses.sums_times(_inverse(weight)):
+            with of_share(share, weight, self._context):
                 logs.append(self._call(share))
         self.shapes_vary = self.shapes_vary or sums.shapes_vary
         return StepOutput(_mean_logs(logs, shares))
@@ -73,7 +74,7 @@ def test(model: Model, context: TrainContext, metrics: ModelMetrics, batch: Stru
 
     count = tf.cast(batch_length(batch), tf.float32)
     sums = tf.constant(float(context.replicas)) if context.replicas > 1 else None
-    with _undone_without_examples(metrics, Share(batch, count, count), context), compat_losses.sums_times(sums):
+    with _undone_without_examples(metrics, Share(batch, count, count), context), compat_losses.scaled(sums=sums):
         logs = model.test_step(batch)  # type: ignore[attr-defined]
     means = _scalars(logs, type(model).__name__, "test_step")
     return EvaluationOutput({name: tf.math.multiply_no_nan(mean, count) for name, mean in means.items()}, count)
@@ -142,12 +143,6 @@ def _undone_without_examples(metrics: ModelMetrics, share: Share, context: Train
     yield
     for accumulator, old in zip(accumulators, before, strict=True):
         accumulator.assign(tf.where(tf.cast(share.examples, tf.float32) > 0, tf.identity(accumulator), old))
-
-
-def _inverse(weight: Tensor | None) -> Tensor | None:
-    import tensorflow as tf
-
-    return None if weight is None else tf.math.divide_no_nan(1.0, weight)
 
 
 def _mean_logs(logs: Sequence[Mapping[str, Tensor]], shares: Sequence[Share]) -> Mapping[str, Tensor]:

@@ -21,6 +21,7 @@ from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.gradients import Gradient
+from dtj_trainer.training.keras.loss import of_share
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, mean_over_examples, test
@@ -52,7 +53,7 @@ class KerasSteps:
     def tracing(self) -> Iterator[None]:
         """Return the context in which a step is traced."""
         own = nullcontext() if self._own_train_step is None else self._own_train_step.tracing()
-        with compat_losses.unscaled_losses(), compat_losses.scalable_sums(), own:
+        with compat_losses.unscaled_losses(), compat_losses.scalable_losses(), own:
             if self._context.replicas == 1:
                 yield
                 return
@@ -101,7 +102,7 @@ class KerasSteps:
         sums = tf.constant(float(self._context.replicas)) if self._context.replicas > 1 else None
         with self._metrics.deferred() as metric_updates:
             predicted = self._model(x, training=False) if self._has_training else self._model(x)
-            with self._metrics.of_one_replica(count), compat_losses.sums_times(sums):
+            with self._metrics.of_one_replica(count), compat_losses.scaled(sums=sums):
                 _, told = self._loss(x, y, predicted, weight, sums, training=False)
             with self._metrics.of_one_replica(count):
                 self._metrics.update(x, y, predicted, weight)
@@ -116,10 +117,10 @@ class KerasSteps:
 
         model = self._model
         x, y, weight = keras.utils.unpack_x_y_sample_weight(share.batch)
-        sums = None if part is None else tf.math.divide_no_nan(1.0, part)  # sums add up: undoes the part taken of them
+        sums = None if part is None else tf.math.divide_no_nan(1.0, part)
         with tf.GradientTape() as tape:
             predicted = model(x, training=True) if self._has_training else model(x)
-            with self._metrics.of_one_replica(share.examples), compat_losses.sums_times(sums):
+            with of_share(share, part, self._context), self._metrics.of_one_replica(share.examples):
                 loss, told = self._loss(x, y, predicted, weight, sums, training=True)
             scaled = model.optimizer.scale_loss(loss if part is None else loss * tf.cast(part, loss.dtype))
         with self._metrics.of_one_replica(share.examples):  # a loss may be a metric
