@@ -33,6 +33,7 @@ def test_private_modules_are_imported_in_compat_alone():
 REPLACED = {
     "compat/keras_losses.py": {  # while a step is traced, in a `with`
         "losses.reduce_values",
+        "losses.apply_mask",
         "losses.scale_loss_for_distribution",
         "losses.unscale_loss_for_distribution",
     },
