@@ -16,6 +16,7 @@ from dtj_trainer.errors import PreflightFailed
 SUPPORTED: Final = "3.12 to 3.15"
 NEEDED: Final = {
     "a loss with reduction='sum' on several replicas": ("keras.src.losses.loss", "reduce_values"),
+    "a loss over unmasked entries on several replicas": ("keras.src.losses.loss", "apply_mask"),
     "a train_step of the model's own on several replicas": ("keras.src.losses.loss", "scale_loss_for_distribution"),
     "saving a model while several processes train": ("keras.src.saving.saving_lib", "get_attr_skipset"),
     "a loss that a layer adds, on several replicas": (
