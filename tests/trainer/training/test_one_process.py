@@ -13,7 +13,8 @@ pytestmark = pytest.mark.trainer
 PROGRAM = "one_process.py"
 CASES = (
     "arrays", "sample_weights", "class_weights", "short_epochs", "dataset", "fewer_examples_than_replicas",
-    "sum_of_losses", "embedding", "masked_loss", "weighted_mean", "positions", "positions_of_each_example",
+    "sum_of_losses", "gradient_accumulation_steps", "gradient_accumulation_steps_clipped",
+    "embedding", "masked_loss", "weighted_mean", "positions", "positions_of_each_example",
     "positions_accumulated", "sparse", "two_inputs", "two_outputs", "added_losses", "endpoint_layer", "two_phases",
     "keras_callbacks", "callback_uses_the_model", "own_methods_afterwards", "fitted_again", "own_step",
     "own_step_of_two_optimizers", "evaluated_and_predicted",

@@ -11,7 +11,7 @@ import numpy as np
 
 import dtj
 
-dtj.init()
+session = dtj.init()
 rng = np.random.default_rng(0)
 x = rng.normal(size=(103, 8)).astype("float32")
 y = x[:, :3].sum(1, keepdims=True)
@@ -29,8 +29,16 @@ CASES: dict[str, Callable[[], keras.Model]] = {
     "nothing": compiled,
     "jit_compile": lambda: compiled(jit_compile=True),
     "run_eagerly": lambda: compiled(run_eagerly=True),
+    "averages_put_in": lambda: compiled(
+        optimizer=keras.optimizers.SGD(0.01, gradient_accumulation_steps=2, use_ema=True, ema_overwrite_frequency=3)
+    ),
+    "scaled": lambda: compiled(
+        optimizer=keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01, gradient_accumulation_steps=2))
+    ),
 }
 for name, make in CASES.items():
+    if name in {"averages_put_in", "scaled"} and session.replicas == 1:
+        continue
     try:
         model = make()
         dtj.fit(model, x, y, epochs=2, batch_size=24, shuffle=False, verbose=0)

@@ -85,6 +85,17 @@ def sum_of_losses() -> Told:
     return told(model, fit(model, x, y))
 
 
+def gradient_accumulation_steps() -> Told:
+    model = mlp(keras.optimizers.SGD(0.1, momentum=0.9, weight_decay=0.01, gradient_accumulation_steps=3))
+    return told(model, fit(model, x, y, batch_size=24))
+
+
+def gradient_accumulation_steps_clipped() -> Told:
+    averaging = {"use_ema": True, "ema_overwrite_frequency": None}
+    model = mlp(keras.optimizers.Adam(0.01, clipnorm=0.1, gradient_accumulation_steps=2, **averaging))
+    return told(model, fit(model, x, y, batch_size=24))
+
+
 def embedding() -> Told:
     layers = [keras.layers.Embedding(50, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
     model = keras.Sequential([keras.Input((6,), dtype="int32"), *layers])
@@ -359,6 +370,8 @@ CASES: list[Callable[[], Told]] = [
     dataset,
     fewer_examples_than_replicas,
     sum_of_losses,
+    gradient_accumulation_steps,
+    gradient_accumulation_steps_clipped,
     embedding,
     masked_loss,
     weighted_mean,

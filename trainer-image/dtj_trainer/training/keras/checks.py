@@ -25,11 +25,7 @@ def check_trains(model: Model, context: TrainContext) -> None:
     if getattr(model, "optimizer", None) is None:
         raise UserError("the model is not compiled; call model.compile(optimizer=…, loss=…) before dtj.fit")
     _check_compiled(model, context)
-    if context.replicas > 1 and getattr(model.optimizer, "gradient_accumulation_steps", None):
-        raise PreflightFailed(
-            "the optimizer's gradient_accumulation_steps do not work in Keras under a strategy of several replicas; "
-            "remove them, and give dtj.fit accumulate="
-        )
+    _check_accumulation(model, context)
     if context.asynchronous and context.choice.options.get("variablePartitioner"):  # their parts are on no one device
         raise PreflightFailed(
             "Keras 3 cannot train partitioned variables; remove strategy.variablePartitioner, "
@@ -60,6 +56,26 @@ def _check_compiled(model: Model, context: TrainContext) -> None:
             f"the model was compiled with jit_compile=True, which does not work under {context.choice.type} with "
             "several replicas or servers; remove it"
         )
+
+
+def _check_accumulation(model: Model, context: TrainContext) -> None:
+    """Refuse gradients that the optimizer accumulates where that does not work on several replicas."""
+    optimizer: Any = model.optimizer
+    inner = getattr(optimizer, "inner_optimizer", None)
+    steps = [getattr(each, "gradient_accumulation_steps", None) for each in (optimizer, inner)]
+    if context.replicas == 1 or not any(steps):
+        return
+    if context.choice.type not in {"Mirrored", "MultiWorkerMirrored"}:
+        reason = f"under {context.choice.type} with several replicas"
+    elif inner is not None:
+        reason = "with several replicas in a LossScaleOptimizer"
+    elif optimizer.use_ema and optimizer.ema_overwrite_frequency:
+        reason = "with several replicas beside ema_overwrite_frequency"
+    else:
+        return
+    raise PreflightFailed(
+        f"the optimizer's gradient_accumulation_steps do not work {reason}; remove them, and give dtj.fit accumulate="
+    )
 
 
 def overrides(model: Model, method: str) -> bool:
