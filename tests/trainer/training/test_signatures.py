@@ -55,11 +55,6 @@ def test_compile_arguments_act_on_one_device():
             2,
             "the model was compiled with jit_compile=True, which does not work under Mirrored ",
         ),
-        (
-            "gradient_accumulation_steps",
-            2,
-            "the optimizer's gradient_accumulation_steps do not work ",
-        ),
     ],
 )
 def test_what_is_refused_is_named(argument: str, devices: int, words: str):
