@@ -18,8 +18,8 @@ COMPILE: Final = {
 
 
 @cache
-def said(devices: int = 1) -> dict[str, Any]:
-    return launch.run(PROGRAM, environment={"DTJ_LOGICAL_DEVICES": str(devices)} if devices > 1 else {}).said
+def said() -> dict[str, Any]:
+    return launch.run(PROGRAM).said
 
 
 @pytest.mark.parametrize("method", ["fit", "evaluate", "predict"])
@@ -33,29 +33,3 @@ def test_our_functions_take_what_keras_takes_in_its_order_with_its_defaults(meth
 
 def test_keras_compile_has_no_argument_that_we_do_not_know():
     assert set(said()["keras"]["compile"]) == COMPILE
-
-
-def test_compile_arguments_act_on_one_device():
-    assert said()["jit_compile"] == pytest.approx(said()["plain"], rel=1e-5)
-    assert said()["gradient_accumulation_steps"][0] > said()["plain"][0] * 0.5
-    assert said()["gradient_accumulation_steps"] != pytest.approx(said()["plain"], rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("argument", "devices", "words"),
-    [
-        ("run_eagerly", 1, "the model was compiled with run_eagerly=True, "),
-        (
-            "run_eagerly",
-            2,
-            "the model was compiled with run_eagerly=True, ",
-        ),
-        (
-            "jit_compile",
-            2,
-            "the model was compiled with jit_compile=True, which does not work under Mirrored ",
-        ),
-    ],
-)
-def test_what_is_refused_is_named(argument: str, devices: int, words: str):
-    assert said(devices)[argument].startswith(words)
