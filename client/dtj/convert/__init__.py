@@ -1,0 +1,1 @@
+"""Turns jobs of other operators into DistributedTrainingJobs, and tells what behaves differently."""
