@@ -79,6 +79,10 @@ faults: ## crash, delay or refuse each write of the operator; results in build/r
 corpus: ## run real Keras programs changed by one line, compare with Keras (CORPUS_ARGS=--help)
 	$(in_environment) -m tests.corpus $(CORPUS_ARGS)
 
+.PHONY: equality
+equality: ## train each kind of loss on any replicas, and compare the weights with Keras' (EQUALITY_ARGS="--keep")
+	$(in_environment) -m tests.equality $(EQUALITY_ARGS)
+
 .PHONY: bench
 bench: ## run all benchmarks; results in build/results
 	$(in_environment) -m bench

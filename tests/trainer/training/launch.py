@@ -182,6 +182,7 @@ def start_workers(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     leader: Callable[[str], str] = lambda address: address,
+    folder: Path = PROGRAMS,
 ) -> list[ForkedProgram]:
     """`leader`: where the others find worker 0, of where it listens."""
     addresses = [f"127.0.0.1:{port}" for port in free_ports(count)]
@@ -190,6 +191,7 @@ def start_workers(
         start(
             program,
             *arguments,
+            folder=folder,
             environment={
                 "DTJ_HEARTBEAT_SECONDS": "30",  # a busy machine is no lost peer
                 **(environment or {}),
@@ -211,6 +213,7 @@ def run_workers(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
     leader: Callable[[str], str] = lambda address: address,
+    folder: Path = PROGRAMS,
 ) -> Sequence[Ended]:
-    processes = start_workers(count, program, *arguments, environment=environment, leader=leader)
+    processes = start_workers(count, program, *arguments, environment=environment, leader=leader, folder=folder)
     return [finish(process) for process in processes]
