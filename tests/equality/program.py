@@ -29,7 +29,8 @@ weight = rng.uniform(0.1, 2, size=rows).astype("float32")
 
 def mlp(model: type[keras.Model] = keras.Model, *, activity: float = 0, **options: Any) -> keras.Model:
     given = keras.Input((8,))
-    hidden = keras.layers.Dense(8, activation="tanh", activity_regularizer=keras.regularizers.L2(activity))(given)
+    regular = keras.regularizers.L2(activity) if activity else None
+    hidden = keras.layers.Dense(8, activation="tanh", activity_regularizer=regular)(given)
     made = model(given, keras.layers.Dense(1, activation="sigmoid")(hidden))
     made.compile(keras.optimizers.SGD(0.1), **{"loss": "binary_crossentropy", **options})
     return made
