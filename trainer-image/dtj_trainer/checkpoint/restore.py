@@ -37,11 +37,13 @@ def restore_newest(
     files, listed = checkpointer.folder.names(), index_file.read(checkpointer.folder)
     names = index_file.candidates(listed or (), files)
     broken: dict[str, str] = {}
+    tried = 0
     for name in names:
         if not index_file.is_complete(name, files):
             broken[name] = "a file of it is missing"
             continue
         coordination.broadcast(f"{TRY}{name}")
+        tried += 1
         check()
         try:
             checkpointer.restore(name, objects)
@@ -50,6 +52,8 @@ def restore_newest(
             coordination.broadcast(BROKEN)
             continue
         coordination.broadcast(WHOLE)
+        if tried > 1:
+            coordination.barrier()  # the others may still look for one that is set aside now
         whole = [each for each in names if each not in broken and index_file.is_complete(each, files)]
         if checkpointer.owner is not None and (broken or whole != listed):
             checkpointer.owner.check()
@@ -70,8 +74,10 @@ def _follow(
     check: Callable[[], None],
 ) -> bool:
     """Restore what the chief does."""
+    tried = 0
     while (said := coordination.broadcast("")).startswith(TRY):
         name, why = said.removeprefix(TRY), ""
+        tried += 1
         check()
         checkpointer.wait_until_visible(name)
         try:
@@ -80,6 +86,8 @@ def _follow(
             why = str(error)
         if coordination.broadcast("") == BROKEN:
             continue
+        if tried > 1:
+            coordination.barrier()
         if why:
             raise PreflightFailed(
                 f"the chief resumes from {checkpointer.folder.name}/{name} and this process cannot read it ({why}); "
