@@ -50,6 +50,7 @@ def begin(document: Mapping[str, Any]) -> Conversion:
     kept = {part: given[part] for part in ("name", "namespace", "labels", "annotations") if given.get(part)}
     manifest = {"apiVersion": "dtj.dev/v1alpha1", "kind": "DistributedTrainingJob", "metadata": kept, "spec": {}}
     conversion = Conversion(f"{kind} {name}", manifest)
+    name_unknown(conversion, document, {"apiVersion", "kind", "metadata", "spec"}, "The field")
     name_unknown(conversion, given, {*kept, "creationTimestamp"}, "metadata")
     return conversion
 
@@ -58,13 +59,15 @@ def name_unknown(conversion: Conversion, given: Mapping[str, Any], known: set[st
     """Tell of every field that has no counterpart here."""
     for field_name in given:
         if field_name not in known:
-            conversion.note(f"{path}.{field_name} has no counterpart and is left out.")
+            place = f"{path} {field_name}" if path[0].isupper() else f"{path}.{field_name}"
+            conversion.note(f"{place} has no counterpart and is left out.")
 
 
 def convert_template(
     conversion: Conversion, template: Mapping[str, Any], main: str, port_name: str, path: str
 ) -> dict[str, Any]:
     """Return a pod template whose main container, the one of that name or the first, is ready for this operator."""
+    name_unknown(conversion, template, {"metadata", "spec"}, f"{path}.template")
     spec = dict(template.get("spec") or {})
     containers = [dict(container) for container in spec.get("containers") or []]
     if not containers:

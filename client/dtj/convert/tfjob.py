@@ -57,13 +57,13 @@ def _convert_roles(conversion: Conversion, given: Mapping[str, Any]) -> None:
                 "Evaluator"
             )
         if role in roles:
-            raise ConversionError(f"{conversion.name}: {path} is a second chief: keep one of Chief and Master")
+            raise ConversionError(f"{conversion.name}: {path} is a second {role}: keep one of them")
         roles[role] = _convert_replica(conversion, replica or {}, role, path)
     if not roles.keys() & {"chief", "worker"}:
         raise ConversionError(f"{conversion.name}: nobody trains: add tfReplicaSpecs.Worker or tfReplicaSpecs.Chief")
     if "evaluator" in roles:
         conversion.note("The evaluator is not in the cluster of TF_CONFIG, as TensorFlow expects.")
-    if "ps" in roles and not {"chief", "worker"} <= roles.keys():
+    if roles.get("ps", {}).get("replicas") and not {"chief", "worker"} <= roles.keys():
         conversion.spec["strategy"] = {"type": "None"}
         conversion.note(
             "With ps and without both chief and worker the strategy is None: the image builds everything itself from "

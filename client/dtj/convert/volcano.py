@@ -54,6 +54,8 @@ def convert_volcano_job(document: Mapping[str, Any]) -> Conversion:
                 f"{conversion.name}: task {task.get('name')} is none of {', '.join(names)}, which the plugin "
                 "tensorflow knows: name its role in the plugin's arguments, or take it out"
             )
+        if role in roles:
+            raise ConversionError(f"{conversion.name}: task {task['name']} is a second {role}: keep one of them")
         roles[role] = _convert_task(conversion, task, role, port, given)
     if not roles.keys() & {"chief", "worker"}:
         raise ConversionError(f"{conversion.name}: nobody trains: add a task worker or chief")
@@ -96,10 +98,12 @@ def _convert_task(
     template = convert_template(conversion, given, "tensorflow", "tfjob-port", path)
     trains = next((one for one in template["spec"]["containers"] if one.get("name") == "tensorflow"), None)
     trains = trains or template["spec"]["containers"][0]
-    if port != PORT:
+    if port != PORT and not any(one.get("name") == "tf" for one in trains.get("ports") or ()):
         trains["ports"] = [*(trains.get("ports") or ()), {"name": "tf", "containerPort": port}]
     _mount(conversion, job.get("volumes") or (), template["spec"], trains)
     policy = restart if role in {"ps", "evaluator"} or restart != "Always" else "OnFailure"
+    if policy != restart:
+        conversion.note(f"{path}: restartPolicy {restart} becomes {policy}: a pod that ends with 0 is done.")
     return {"replicas": count, "restartPolicy": policy, "template": template}
 
 

@@ -121,7 +121,11 @@ def test_another_main_container_is_told():
     [
         (tfjob({"Worker": replica()}) | {"metadata": {"name": "a" * 41}}, "choose a shorter one"),
         (tfjob({"Trainer": replica()}), "make it Chief, Worker, PS or Evaluator"),
-        (tfjob({"Chief": replica(), "Master": replica()}), "keep one of Chief and Master"),
+        (tfjob({"Chief": replica(), "Master": replica()}), "Master is a second chief: keep one"),
+        (
+            tfjob({"Worker": replica(), "worker": replica()}),
+            "worker is a second worker: keep one",
+        ),
         (tfjob({"Chief": replica(2)}), "make all chiefs but one workers"),
         (tfjob({"PS": replica()}), "add tfReplicaSpecs.Worker or tfReplicaSpecs.Chief"),
         (tfjob({"Worker": {"template": {"spec": {}}}}), "add one to template.spec.containers"),
@@ -195,6 +199,19 @@ def test_what_is_converted_is_accepted_to_the_last_field(api: ApiClient, documen
     convert = convert_tfjob if is_tfjob(document) else convert_volcano_job
     path = "/apis/dtj.dev/v1alpha1/namespaces/team/distributedtrainingjobs?fieldValidation=Strict&dryRun=All"
     assert api.create(path, convert(document).manifest)["spec"]["replicaSpecs"]
+
+
+def test_two_tasks_of_one_role_are_refused():
+    with pytest.raises(ConversionError, match="task worker is a second worker"):
+        convert_volcano_job(volcano([task("worker"), task("worker", 2)]))
+
+
+def test_what_nobody_knows_is_named_wherever_it_stands():
+    given = tfjob({"Worker": replica() | {"unheardOf": 1}}) | {"status": {}}
+    given["spec"]["tfReplicaSpecs"]["Worker"]["template"]["stray"] = 1
+    conversion = convert_tfjob(given)
+    for words in ("The field status", "tfReplicaSpecs.Worker.unheardOf", "tfReplicaSpecs.Worker.template.stray"):
+        assert says(conversion, words), words
 
 
 def test_jobs_are_told_apart():
