@@ -44,7 +44,7 @@ def plain(examples: int) -> Trained:
     return ended.said
 
 
-def alone(devices: int = 1) -> Callable[[str, str], launch.Ended]:
+def one_process(devices: int = 1) -> Callable[[str, str], launch.Ended]:
     """One process of so many devices."""
     environment = {"DTJ_LOGICAL_DEVICES": str(devices)} if devices > 1 else {}
     return lambda *sizes: launch.run(PROGRAM, "dtj", *sizes, environment=environment, folder=FOLDER)
@@ -80,12 +80,12 @@ def parameter_server(*sizes: str) -> launch.Ended:
 
 
 COLUMNS: Final = (
-    Column("one process", alone()),
-    Column("2 devices", alone(2)),
+    Column("one process", one_process()),
+    Column("2 devices", one_process(2)),
     Column("2 workers", workers(2)),
     Column("3 workers", workers(3)),
     Column("2 x 2", workers(2, 2)),
-    Column("accumulate 3", alone(), batches=3),
-    Column("accumulate 3, 2 devices", alone(2), batches=3),
+    Column("accumulate 3", one_process(), batches=3),
+    Column("accumulate 3, 2 devices", one_process(2), batches=3),
     Column("ParameterServer", parameter_server),
 )
