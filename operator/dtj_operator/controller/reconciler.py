@@ -81,8 +81,8 @@ class Reconciler:
                 await self._executor.write_status(key, cached, reported)
                 return False
             await self._vanished.find(key, job, self._executor.created_attempts(key, job.uid))
-        job, profile_hash = await self._profiles.apply(job)
-        plan, nodes_requeue_at = self._decide(key, job, profile_hash)
+        merged, profile_hash = await self._profiles.apply(job)
+        plan, nodes_requeue_at = self._decide(key, merged, profile_hash)
         if plan.status is None:
             return False
         # Ordered before anything can fail: a deadline does not wait for the end of a backoff.
@@ -104,7 +104,7 @@ class Reconciler:
             current = self._cache.job(key) if wrote else cached
             if current is None or current.uid != cached.uid:
                 return False
-            persisted = self._profiles.apply_used(current.parse())
+            persisted = self._profiles.apply_used(current.parse() if wrote else job)
             if await self._executor.execute(key, current, persisted, plan):
                 self._queue.add(key)
                 requeued = True
