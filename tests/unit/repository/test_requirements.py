@@ -38,8 +38,8 @@ def test_a_package_has_one_version_in_every_file():
 
 
 @pytest.mark.parametrize(("file", "extra"), [
-    ("operator", "operator"), ("trainer-gpu", "trainer"), ("trainer-tpu", "trainer_tpu"), ("tf-keras", "tf_keras"),
-    ("dev", "dev"),
+    ("client", "client"), ("operator", "operator"), ("trainer-gpu", "trainer"), ("trainer-tpu", "trainer_tpu"),
+    ("tf-keras", "tf_keras"), ("dev", "dev"),
 ])  # fmt: skip
 def test_the_pins_are_inside_the_ranges_of_the_extra(file, extra):
     pinned = pins(ROOT / "requirements" / f"{file}.txt")
