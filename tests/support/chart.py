@@ -28,6 +28,17 @@ def rendered(chart: Path = CHART, values: Path | None = None) -> list[dict[str, 
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 
 
+def of_kind(documents: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    """Return the documents of these kinds."""
+    return [document for document in documents if document["kind"] in kinds]
+
+
+def one(documents: list[dict[str, Any]], kind: str, name: str = "dtj-operator") -> dict[str, Any]:
+    """Return the document of that kind and name."""
+    (found,) = [each for each in of_kind(documents, kind) if each["metadata"]["name"] == name]
+    return found
+
+
 def install(control_plane: ControlPlane) -> Path:
     """Install the chart's CRD and roles; returns a kubeconfig of the operator's ServiceAccount."""
     account = control_plane.service_account(OPERATOR_NAMESPACE, ACCOUNT)

@@ -45,19 +45,40 @@ app.kubernetes.io/name: {{ include "dtj.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "dtj.labels" -}}
+{{- define "dtj.chartLabels" -}}
 {{ include "dtj.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- /* Labels and annotations of an object: `root`, and its own `labels` and `annotations`, which win over the common ones. */ -}}
+{{- define "dtj.metadata" -}}
+{{- $values := .root.Values -}}
+labels: {{- toYaml (merge (include "dtj.chartLabels" .root | fromYaml) (.labels | default dict) $values.commonLabels) | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) $values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "dtj.image" -}}
+{{- $registry := .Values.global.imageRegistry | default .Values.image.registry -}}
+{{- $name := .Values.image.repository -}}
+{{- if $registry -}}{{- $name = printf "%s/%s" (trimSuffix "/" $registry) $name -}}{{- end -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $name .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- printf "%s:%s" $name (.Values.image.tag | default .Chart.AppVersion) -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* Of the release and of an umbrella chart, where some give names alone. */ -}}
+{{- define "dtj.imagePullSecrets" -}}
+{{- $secrets := list -}}
+{{- range concat .Values.global.imagePullSecrets .Values.imagePullSecrets -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $secrets }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
 {{- /* What the operator does with jobs and their children, in every namespace it works in. */ -}}

@@ -3,50 +3,16 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
 
 from dtj_operator.api.crd import crd
 from dtj_operator.app.preflight import NEEDED, POLICY_RIGHTS
-from e2e.cluster import binaries
+from tests.support.chart import CHART, of_kind, one
 from tests.support.rights import rights
 
 pytestmark = pytest.mark.contract
-
-CHART = Path(__file__).resolve().parents[3] / "charts" / "dtj-operator"
-
-
-@pytest.fixture(scope="session")
-def helm():
-    return binaries.path("helm")
-
-
-@pytest.fixture
-def render(helm):
-    def rendered(namespace="dtj-system", release="dtj-operator", **values):
-        flags = [
-            flag
-            for name, value in values.items()
-            for flag in ("--set-json", f"{name.replace('__', '.')}={json.dumps(value)}")
-        ]
-        command = [helm, "template", release, CHART, "--namespace", namespace, *flags]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ValueError(done.stderr)
-        return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
-
-    return rendered
-
-
-def one(documents, kind, name="dtj-operator"):
-    (found,) = [each for each in documents if (each["kind"], each["metadata"]["name"]) == (kind, name)]
-    return found
-
-
-def of_kind(documents, *kinds):
-    return [document for document in documents if document["kind"] in kinds]
 
 
 def operator_rules(documents):
