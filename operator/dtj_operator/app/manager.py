@@ -145,7 +145,8 @@ class Manager:
         client = await self._open_client()
         # Renewals of the lease never wait for a connection, or for their turn, behind a thousand pods.
         renewals = await self._open_client()
-        self.metrics.register_jobs(self._phases)
+        # A standby tells of none, because its leader does.
+        self.metrics.register_jobs(lambda: self.cache.handled_jobs() if self._working else ())
         if settings.health is not None:
             await self._open.enter_async_context(serving(health(self._live, self._ready), settings.health))
         if settings.metrics is not None:
@@ -280,12 +281,6 @@ class Manager:
         # Whatever changes earlier is reconciled when the work begins.
         if self._working:
             self.queue.add(key)
-
-    def _phases(self) -> list[str]:
-        """Return the phases of all jobs of this operator; none on a standby, because its leader counts them."""
-        if not self._working:
-            return []
-        return [cached.phase for _, cached in self.cache.jobs.items() if not cached.managed_by_external_controller]
 
     def _node_changed(self, node: str) -> None:
         for key in self.cache.jobs_on_node(node):

@@ -47,6 +47,7 @@ class CachedJob:
         "namespace",
         "phase",
         "resource_version",
+        "strategy",
         "uid",
     )
 
@@ -62,6 +63,8 @@ class CachedJob:
         self.managed_by_external_controller: bool = not managed_here((raw.get("spec") or {}).get("managedBy") or "")
         self.phase: str = intern(str(status.get("phase") or ""))
         """Empty when the job has never been reconciled."""
+        self.strategy: str = intern(str((status.get("strategy") or {}).get("type") or ""))
+        """The one that was chosen; empty before that."""
         self.completed: bool = bool(status.get("completionTime"))
         kept = {name: metadata.get(name) for name in METADATA}
         self._text = serializer.dumps({"metadata": kept, "spec": raw.get("spec") or {}})
@@ -110,6 +113,10 @@ class JobCache:
         """Return a job by name."""
         entry = self.jobs.get(key, key.name)
         return entry.value if entry else None
+
+    def handled_jobs(self) -> list[CachedJob]:
+        """Return all jobs but those that another controller manages."""
+        return [cached for _, cached in self.jobs.items() if not cached.managed_by_external_controller]
 
     def service(self, key: NamespacedName) -> Service | None:
         """Return the service that has the name of the job's, whoever owns it."""

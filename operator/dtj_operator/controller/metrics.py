@@ -20,6 +20,8 @@ from dtj_operator.api.enums import Cause, ConditionType, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from dtj_operator.cache.job_cache import CachedJob
+
 CONTROLLER = "distributedtrainingjob"
 RESULTS = ("success", "error", "requeue", "requeue_after")
 RECOVERY_BUCKETS = (0.5, 1, 2, 4, 8, 15, 30, 60, 120, 300, 900)
@@ -97,9 +99,9 @@ class Metrics:
             registry=registry,
         )
 
-    def register_jobs(self, phases: Callable[[], Iterable[str]]) -> None:
-        """Serve dtj_jobs, computed from the jobs' phases at each scrape."""
-        self.registry.register(_JobsByPhase(phases))
+    def register_jobs(self, jobs: Callable[[], Iterable[CachedJob]]) -> None:
+        """Serve dtj_jobs and dtj_job_info, computed from the jobs at each scrape."""
+        self.registry.register(_Jobs(jobs))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -166,19 +168,27 @@ class Metrics:
             self._recovery.observe(seconds)
 
 
-class _JobsByPhase:
-    """A collector that computes dtj_jobs at each scrape."""
+class _Jobs:
+    """A collector that computes dtj_jobs and dtj_job_info at each scrape, so that a deleted job leaves nothing."""
 
-    def __init__(self, phases: Callable[[], Iterable[str]]) -> None:
-        self._phases = phases
+    def __init__(self, jobs: Callable[[], Iterable[CachedJob]]) -> None:
+        self._jobs = jobs
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the metric; the registry calls this."""
-        count = PhaseCount(phase or Phase.PENDING for phase in self._phases())
-        family = GaugeMetricFamily("dtj_jobs", "Jobs by phase.", labels=["phase"])
+        """Yield the metrics; the registry calls this."""
+        # No UID: it signs requests to the job's pods.
+        labels = ["namespace", "name", "phase", "strategy"]
+        info = GaugeMetricFamily("dtj_job_info", "1 for each job that exists.", labels=labels)
+        count: PhaseCount[str] = PhaseCount()
+        for job in self._jobs():
+            phase = job.phase or Phase.PENDING
+            count[phase] += 1
+            info.add_metric([job.namespace, job.name, phase, job.strategy], 1)
+        by_phase = GaugeMetricFamily("dtj_jobs", "Jobs by phase.", labels=["phase"])
         for phase in Phase:
-            family.add_metric([phase], count[phase])
-        yield family
+            by_phase.add_metric([phase], count[phase])
+        yield by_phase
+        yield info
 
 
 def _conditions(status: Mapping[str, Any]) -> dict[str, str]:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from dtj_operator.cache.job_cache import CachedJob
 from dtj_operator.controller.metrics import Metrics
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
@@ -47,14 +48,31 @@ def test_a_recovery_is_observed_once():
     assert value(metrics, "dtj_recovery_seconds_sum") == 1.5
 
 
-def test_the_gauge_of_jobs_is_computed_when_asked():
+def job(name: str, **status: Any) -> CachedJob:
+    metadata = {"namespace": "ml", "name": name, "uid": f"secret-{name}", "resourceVersion": "1"}
+    return CachedJob({"metadata": metadata, "spec": {}, "status": status})
+
+
+def test_the_gauges_of_jobs_are_computed_when_asked():
     metrics = Metrics()
-    phases = ["Running", ""]
-    metrics.register_jobs(lambda: phases)
+    jobs = [job("a", phase="Running", strategy={"type": "Mirrored"}), job("b")]
+    metrics.register_jobs(lambda: jobs)
     assert value(metrics, "dtj_jobs", phase="Running") == 1
-    phases.append("Running")
+    one = {"namespace": "ml", "name": "a", "phase": "Running", "strategy": "Mirrored"}
+    assert value(metrics, "dtj_job_info", **one) == 1
+    assert value(metrics, "dtj_job_info", namespace="ml", name="b", phase="Pending", strategy="") == 1
+    jobs.append(job("c", phase="Running"))
     assert value(metrics, "dtj_jobs", phase="Running") == 2
     assert value(metrics, "dtj_jobs", phase="Pending") == 1
+    del jobs[0]
+    assert value(metrics, "dtj_job_info", **one) is None
+    assert metrics.text().count(b"dtj_job_info{") == len(jobs)
+
+
+def test_the_uid_of_a_job_which_signs_requests_to_its_pods_is_not_shown():
+    metrics = Metrics()
+    metrics.register_jobs(lambda: [job("a", phase="Running")])
+    assert b"secret-" not in metrics.text()
 
 
 def test_reconciliations_the_queue_requests_and_leadership_are_counted():
