@@ -1,17 +1,28 @@
-"""What a conversion gives: a manifest, and a line for everything that is not as it was."""
+"""What a conversion gives: a manifest, and a sentence for everything that behaves differently or is left out."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dtj.convert.fields import Fields, one_line
+
 NAME_MAX = 40
+NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 ROLES = ("chief", "worker", "ps", "evaluator")
+APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+SET_BY_SERVER = (
+    "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
+    "resourceVersion", "selfLink", "uid",
+)  # fmt: skip
+"""Metadata of an object that was read from an API server."""
 
 
 class ConversionError(Exception):
-    """A job that cannot be converted; the message is a sentence that says what to do."""
+    """A job that cannot be converted; the message is a sentence that names it and the place, and says what to do."""
 
 
 @dataclass(slots=True)
@@ -19,10 +30,10 @@ class Conversion:
     """A DistributedTrainingJob in the making."""
 
     name: str
-    """kind and name of the job that is converted, for people."""
+    """Kind and name of the job that is converted, for people."""
     manifest: dict[str, Any]
     notes: list[str] = field(default_factory=list)
-    """What behaves differently, or was left out, each in one sentence."""
+    """What behaves differently or is left out, each in one sentence."""
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -35,64 +46,64 @@ class Conversion:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
+    def error(self, sentence: str) -> ConversionError:
+        """Return the error that this job cannot be converted."""
+        return ConversionError(f"{self.name}: {sentence}")
 
-def begin(document: Mapping[str, Any]) -> Conversion:
-    """Return an empty job with the name, labels and annotations of another. Raises ConversionError."""
-    kind, given = document["kind"], document.get("metadata") or {}
-    name = given.get("name") or ""
+
+def begin(document: Mapping[str, Any], api_version: str) -> tuple[Conversion, Fields]:
+    """Return an empty job with the name, labels and annotations of another, and the fields of that.
+
+    Raises ConversionError, also where the other has another version than `api_version`.
+    """
+    manifest: dict[str, Any] = {"apiVersion": "dtj.dev/v1alpha1", "kind": "DistributedTrainingJob"}
+    conversion = Conversion(str(document["kind"]), manifest)
+    job = Fields(conversion, "", document)
+    job.string("kind")
+    metadata = job.object_at("metadata")
+    name = metadata.string("name")
+    conversion.name += f" {one_line(name)}" if name else ""
+    if (version := job.string("apiVersion")) != api_version:
+        raise job.error(
+            "apiVersion", f"is {one_line(version) if version else 'missing'}: rewrite the job for {api_version} first"
+        )
     if not name:
-        raise ConversionError(f"a {kind} has no metadata.name: give it one")
+        raise metadata.error("name", "is missing: give the job one")
     if len(name) > NAME_MAX:
-        raise ConversionError(
-            f"{kind} {name}: its name has {len(name)} characters, and those of a DistributedTrainingJob have at most "
-            f"{NAME_MAX}, so that the names of its pods fit: choose a shorter one"
+        raise metadata.error(
+            "name",
+            f"has {len(name)} characters, and that of a DistributedTrainingJob has at most {NAME_MAX}, so that the "
+            "names of its pods fit: choose a shorter one",
         )
-    kept = {part: given[part] for part in ("name", "namespace", "labels", "annotations") if given.get(part)}
-    manifest = {"apiVersion": "dtj.dev/v1alpha1", "kind": "DistributedTrainingJob", "metadata": kept, "spec": {}}
-    conversion = Conversion(f"{kind} {name}", manifest)
-    name_unknown(conversion, document, {"apiVersion", "kind", "metadata", "spec"}, "The field")
-    name_unknown(conversion, given, {*kept, "creationTimestamp"}, "metadata")
-    return conversion
-
-
-def name_unknown(conversion: Conversion, given: Mapping[str, Any], known: set[str], path: str) -> None:
-    """Tell of every field that has no counterpart here."""
-    for field_name in given:
-        if field_name not in known:
-            place = f"{path} {field_name}" if path[0].isupper() else f"{path}.{field_name}"
-            conversion.note(f"{place} has no counterpart and is left out.")
-
-
-def convert_template(
-    conversion: Conversion, template: Mapping[str, Any], main: str, port_name: str, path: str
-) -> dict[str, Any]:
-    """Return a pod template whose main container, the one of that name or the first, is ready for this operator."""
-    name_unknown(conversion, template, {"metadata", "spec"}, f"{path}.template")
-    spec = dict(template.get("spec") or {})
-    containers = [dict(container) for container in spec.get("containers") or []]
-    if not containers:
-        raise ConversionError(f"{conversion.name}: {path} has no container: add one to template.spec.containers")
-    names = [container.get("name") for container in containers]
-    trains = containers[names.index(main) if main in names else 0]
-    if main not in names:
+    if not NAME.fullmatch(name):
+        raise metadata.error(
+            "name", "becomes part of host names: use a-z, 0-9 and '-', begin with a letter and end with none of '-'"
+        )
+    manifest |= {"metadata": {"name": name, **_metadata(metadata)}, "spec": {}}
+    if QUEUE_LABEL in manifest["metadata"].get("labels", {}):
         conversion.note(
-            f"{path} has no container named {main}: its first one, {trains.get('name')}, trains and gets TF_CONFIG."
+            f"metadata.labels.{QUEUE_LABEL} has no effect: there are no queues yet, and a job with suspend: true waits "
+            "until you set it to false."
         )
-    _rename_port(conversion, trains, port_name, path)
-    if any(entry.get("name") == "TF_CONFIG" for entry in trains.get("env") or []):
-        trains["env"] = [entry for entry in trains["env"] if entry.get("name") != "TF_CONFIG"]
-        conversion.note(f"{path}: TF_CONFIG is left out of env, because the operator sets it.")
-    if spec.pop("restartPolicy", None):
-        conversion.note(f"{path}: template.spec.restartPolicy is left out; that of the role decides.")
-    metadata = {part: held for part, held in (template.get("metadata") or {}).items() if held}
-    return {**({"metadata": metadata} if metadata else {}), "spec": {**spec, "containers": containers}}
+    job.leave_out("status", "the operator writes another")
+    return conversion, job
 
 
-def _rename_port(conversion: Conversion, container: dict[str, Any], port_name: str, path: str) -> None:
-    ports = [dict(port) for port in container.get("ports") or []]
-    for port in ports:
-        if port.get("name") == port_name:
-            port["name"] = "tf"
-            conversion.note(f"{path}: port {port_name} is called tf.")
-    if ports:
-        container["ports"] = ports
+def _metadata(given: Fields) -> dict[str, Any]:
+    """Return namespace, labels and annotations; tells what else there is."""
+    annotations = given.object_at("annotations")
+    annotations.leave_out(APPLIED, "kubectl apply writes another")
+    kept = {
+        "namespace": given.string("namespace"),
+        "labels": string_map(given.object_at("labels")),
+        "annotations": string_map(annotations, without=APPLIED),
+    }
+    for name in SET_BY_SERVER:
+        given.leave_out(name, "the API server sets it")
+    given.name_rest()
+    return {name: value for name, value in kept.items() if value}
+
+
+def string_map(given: Fields, without: str | None = None) -> dict[str, str]:
+    """Read labels or annotations, but for the one called `without`."""
+    return {name: given.string(name) for name in given if name != without}

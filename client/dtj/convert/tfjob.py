@@ -5,126 +5,153 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dtj.convert.conversion import Conversion, ConversionError, begin, convert_template, name_unknown
+from dtj.convert.conversion import Conversion, begin
+from dtj.convert.fields import Fields, shown
+from dtj.convert.pod_template import convert_template
+from dtj.convert.replicas import convert_count, convert_restart_policy, use_strategy_none
 
 ROLES = {"chief": "chief", "master": "chief", "worker": "worker", "ps": "ps", "evaluator": "evaluator"}
 """The role here for that of a TFJob, whose letters may be of any case."""
-POLICIES = ("Always", "OnFailure", "Never", "ExitCode")
-RUN_POLICY = {
-    "cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy", "suspend",
-    "managedBy",
-}  # fmt: skip
+RESTART_POLICIES = ("Never", "Always", "OnFailure", "ExitCode")
+"""The first is the default."""
+SCHEDULING = "there are no gangs and no queues yet, and the scheduler places each pod by itself"
+RUN_POLICY = (
+    "cleanPodPolicy", "suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit", "managedBy",
+    "schedulingPolicy",
+)  # fmt: skip
+OLD_LABELS = "training.kubeflow.org/"
 
 
 def is_tfjob(document: Mapping[str, Any]) -> bool:
     """Return whether a document is a TFJob."""
-    return document.get("kind") == "TFJob" and str(document.get("apiVersion")).startswith("kubeflow.org/")
+    return document.get("kind") == "TFJob"
 
 
 def convert_tfjob(document: Mapping[str, Any]) -> Conversion:
     """Return the job that does the same. Raises ConversionError."""
-    conversion = begin(document)
-    given = document.get("spec") or {}
-    # Older TFJobs have the fields of runPolicy beside the replicas.
-    policy = {**{name: given[name] for name in RUN_POLICY if name in given}, **(given.get("runPolicy") or {})}
-    name_unknown(
-        conversion, given, {"tfReplicaSpecs", "runPolicy", "successPolicy", "enableDynamicWorker", *RUN_POLICY}, "spec"
+    conversion, job = begin(document, "kubeflow.org/v1")
+    spec = job.object_at("spec")
+    roles = _convert_roles(conversion, spec.object_at("tfReplicaSpecs"))
+    conversion.spec["replicaSpecs"] = roles
+    if roles.get("ps", {}).get("replicas"):
+        use_strategy_none(conversion)
+    policy = _run_policy(conversion, spec)
+    _convert_run_policy(conversion, policy)
+    _convert_success(conversion, spec, roles)
+    spec.leave_out(
+        "enableDynamicWorker",
+        "every pod has the whole cluster in TF_CONFIG, and a worker's failure counts; a rule of failurePolicy.rules "
+        "with roles [worker] and action Ignore lets workers fail without end",
     )
-    name_unknown(conversion, policy, RUN_POLICY, "spec.runPolicy")
-    _convert_roles(conversion, given.get("tfReplicaSpecs") or {})
-    _convert_policies(conversion, policy)
-    _convert_success(conversion, str(given.get("successPolicy") or ""))
-    if given.get("enableDynamicWorker"):
-        conversion.note(
-            "enableDynamicWorker is left out: under ParameterServer a lost worker never fails the job, and every pod "
-            "has the whole cluster in TF_CONFIG."
-        )
+    for part in (policy, spec, job):
+        part.name_rest()
     conversion.note(
-        "A pod's address is JOB-ROLE-INDEX.JOB.NAMESPACE.svc: one headless Service for the job "
-        "in place of one for each pod."
+        "The address of a pod is JOB-ROLE-INDEX.JOB.NAMESPACE.svc, from one Service for the job; in a TFJob it is "
+        "JOB-ROLE-INDEX.NAMESPACE.svc, from one for each pod."
     )
+    conversion.note(f"Pods have the labels dtj.dev/job-name, dtj.dev/role and dtj.dev/index, and none of {OLD_LABELS}.")
     return conversion
 
 
-def _convert_roles(conversion: Conversion, given: Mapping[str, Any]) -> None:
-    roles = conversion.spec["replicaSpecs"] = {}
-    for kind, replica in given.items():
+def _convert_roles(conversion: Conversion, given: Fields) -> dict[str, Any]:
+    roles: dict[str, Any] = {}
+    for kind in given:
         role = ROLES.get(kind.lower())
-        path = f"tfReplicaSpecs.{kind}"
         if role is None:
-            raise ConversionError(
-                f"{conversion.name}: {path} is no role of a DistributedTrainingJob: make it Chief, Worker, PS or "
-                "Evaluator"
-            )
+            raise given.error(kind, "is no role: make it Chief, Worker, PS or Evaluator, or take it out")
         if role in roles:
-            raise ConversionError(f"{conversion.name}: {path} is a second {role}: keep one of them")
-        roles[role] = _convert_replica(conversion, replica or {}, role, path)
+            raise given.error(kind, f"is a second {role}: keep one of them")
+        if kind.lower() == "master":
+            conversion.note(f"{given.at(kind)} is the role chief, in TF_CONFIG and in the name of its pod too.")
+        roles[role] = _convert_replica(conversion, given.object_at(kind), role)
     if not roles.keys() & {"chief", "worker"}:
-        raise ConversionError(f"{conversion.name}: nobody trains: add tfReplicaSpecs.Worker or tfReplicaSpecs.Chief")
+        raise conversion.error(f"nobody trains: add {given.at('Worker')} or {given.at('Chief')}")
     if "evaluator" in roles:
-        conversion.note("The evaluator is not in the cluster of TF_CONFIG, as TensorFlow expects.")
-    if roles.get("ps", {}).get("replicas") and not {"chief", "worker"} <= roles.keys():
-        conversion.spec["strategy"] = {"type": "None"}
         conversion.note(
-            "With ps and without both chief and worker the strategy is None: the image builds everything itself from "
-            "TF_CONFIG."
+            "The evaluator is not in the cluster of TF_CONFIG, as TensorFlow expects, and its failure never fails the "
+            "job; with a TFJob both are otherwise. successPolicy.waitForEvaluatorSeconds lets it finish."
         )
+    return roles
 
 
-def _convert_replica(conversion: Conversion, given: Mapping[str, Any], role: str, path: str) -> dict[str, Any]:
-    name_unknown(conversion, given, {"replicas", "template", "restartPolicy"}, path)
-    count = 1 if given.get("replicas") is None else given["replicas"]
-    if role == "chief" and count > 1:
-        raise ConversionError(f"{conversion.name}: {path}.replicas is {count}: make all chiefs but one workers")
-    policy = given.get("restartPolicy") or "Never"
-    if policy not in POLICIES:
-        raise ConversionError(f"{conversion.name}: {path}.restartPolicy is {policy}: use one of {', '.join(POLICIES)}")
-    if policy == "Always" and role in {"chief", "worker"}:
-        policy = "OnFailure"
-        conversion.note(f"{path}: restartPolicy Always becomes OnFailure: a worker that ends with 0 is done.")
-    elif policy == "Never":
-        conversion.note(f"{path}: under restartPolicy Never a lost node, an eviction or a preemption replaces the pod.")
-    elif policy == "ExitCode":
-        conversion.note(f"{path}: under restartPolicy ExitCode 134 and 139 are permanent, and 42 and 75 are restarted.")
-    else:
-        conversion.note(f"{path}: restarts under restartPolicy {policy} count towards failurePolicy.maxRestarts.")
-    template = convert_template(conversion, given.get("template") or {}, "tensorflow", "tfjob-port", path)
-    return {"replicas": count, "restartPolicy": policy, "template": template}
+def _convert_replica(conversion: Conversion, given: Fields, role: str) -> dict[str, Any]:
+    count = convert_count(given, role)
+    policy = convert_restart_policy(conversion, given, role, RESTART_POLICIES)
+    template = given.object_at("template")
+    converted = convert_template(conversion, template, port_name="tfjob-port")
+    for path in _with_old_labels(template.kept(), template.path):
+        conversion.note(f"{path} names a label of {OLD_LABELS}, which the pods do not have: use those of dtj.dev/.")
+    given.name_rest()
+    return {"replicas": count, "restartPolicy": policy, "template": converted}
 
 
-def _convert_policies(conversion: Conversion, policy: Mapping[str, Any]) -> None:
+def _with_old_labels(value: Any, path: str) -> list[str]:
+    """Return the paths of selectors that name a label of training-operator's pods."""
+    if isinstance(value, dict):
+        named = [f"{path}.{key}" for key in value if str(key).startswith(OLD_LABELS)]
+        return named + [found for key, one in value.items() for found in _with_old_labels(one, f"{path}.{key}")]
+    if isinstance(value, list):
+        return [found for number, one in enumerate(value) for found in _with_old_labels(one, f"{path}[{number}]")]
+    return [path] if isinstance(value, str) and value.startswith(OLD_LABELS) else []
+
+
+def _run_policy(conversion: Conversion, spec: Fields) -> Fields:
+    """Return the fields of runPolicy; older TFJobs have them beside the replicas."""
+    if "runPolicy" in spec:
+        return spec.object_at("runPolicy")
+    for name in RUN_POLICY:
+        if name in spec:
+            conversion.note(f"{spec.at(name)} is read as spec.runPolicy.{name}, where training-operator expects it.")
+    return spec
+
+
+def _convert_run_policy(conversion: Conversion, given: Fields) -> None:
     spec = conversion.spec
-    spec["cleanPodPolicy"] = policy.get("cleanPodPolicy") or "None"
+    spec["cleanPodPolicy"] = given.choice("cleanPodPolicy", "All", "Running", "None") or "None"
     if spec["cleanPodPolicy"] == "None":
         conversion.note(
-            "cleanPodPolicy None leaves ps and unfinished workers running at the end, with their GPUs; Running removes "
-            "them."
+            f"{given.at('cleanPodPolicy')} None leaves ps and unfinished workers running when the job has ended, with "
+            "their GPUs, as in a TFJob; Running, the default here, deletes them."
         )
-    for name in ("suspend", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
-        if policy.get(name) is not None:
-            spec[name] = policy[name]
-    if policy.get("activeDeadlineSeconds") is not None:
-        conversion.note("activeDeadlineSeconds is kept to the second here; a quiet TFJob ran on.")
-    if policy.get("backoffLimit") is not None:
-        spec["failurePolicy"] = {"maxRestarts": policy["backoffLimit"]}
-        conversion.note("backoffLimit is failurePolicy.maxRestarts: replaced pods count too, disruptions do not.")
+    for name, value in (
+        ("suspend", given.boolean("suspend")),
+        ("activeDeadlineSeconds", given.integer("activeDeadlineSeconds")),
+        ("ttlSecondsAfterFinished", given.integer("ttlSecondsAfterFinished")),
+    ):
+        if value is not None:
+            spec[name] = value
+    if "activeDeadlineSeconds" in spec:
+        conversion.note(
+            f"{given.at('activeDeadlineSeconds')} is kept to the second; a TFJob runs on until something happens to it."
+        )
+    limit = given.integer("backoffLimit")
+    if limit is not None:
+        spec["failurePolicy"] = {"maxRestarts": limit}
+        conversion.note(
+            f"{given.at('backoffLimit')} is failurePolicy.maxRestarts: replaced pods count too, and disruptions do not."
+        )
     else:
-        conversion.note("Without backoffLimit a TFJob restarts without bound; here failurePolicy.maxRestarts is 3.")
-    manager = policy.get("managedBy")
-    if manager and manager != "kubeflow.org/training-operator":
+        conversion.note(
+            f"{given.at('backoffLimit')} is not set: failurePolicy.maxRestarts is 3, and a TFJob restarts without end."
+        )
+    if given.string("managedBy") == "kubeflow.org/training-operator":
+        given.leave_out("managedBy", "this operator manages the job")
+    elif manager := given.string("managedBy"):
         spec["managedBy"] = manager
-        conversion.note(f"managedBy {manager} is kept: this operator leaves the job alone.")
-    for name, value in (policy.get("schedulingPolicy") or {}).items():
-        conversion.note(f"schedulingPolicy.{name} ({value}) is left out: there are no gangs and no queues yet.")
+        conversion.note(f"{given.at('managedBy')}{shown(manager)} is kept: this operator ignores the job.")
+    scheduling = given.object_at("schedulingPolicy")
+    scheduling.leave_out("priorityClass", "set template.spec.priorityClassName")
+    for name in scheduling:
+        if name != "priorityClass":
+            scheduling.leave_out(name, SCHEDULING)
 
 
-def _convert_success(conversion: Conversion, policy: str) -> None:
-    if policy not in {"", "ChiefWorker", "AllWorkers"}:
-        raise ConversionError(f"{conversion.name}: successPolicy is {policy}: use AllWorkers, or leave it out")
-    roles = conversion.spec["replicaSpecs"]
-    if policy == "AllWorkers":
+def _convert_success(conversion: Conversion, spec: Fields, roles: Mapping[str, Any]) -> None:
+    if spec.choice("successPolicy", "AllWorkers", "ChiefWorker") == "AllWorkers":
         if "chief" in roles:
-            conversion.note("successPolicy AllWorkers is left out: a TFJob with a chief succeeds with its chief.")
+            spec.leave_out("successPolicy", "a TFJob with a chief succeeds with its chief, and so does this job")
         else:
             conversion.spec["successPolicy"] = {"type": "AllWorkers"}
-    conversion.note("A job that succeeds and fails at once has succeeded.")
+    else:
+        spec.leave_out("successPolicy", "a job succeeds with its chief, or with worker 0, as a TFJob does")
+    conversion.note("A job that succeeds and fails at once has succeeded; a TFJob is both.")
