@@ -16,4 +16,4 @@ def main() -> None:
             f"dtj: the package {problem.name} is missing: install what the command needs with "
             "`pip install 'dtj-training[client]'`, or `pip install '.[client]'` in a checkout."
         )
-    app()
+    app(prog_name="dtj")

@@ -9,7 +9,6 @@ import typer
 from dtj.cli.convert import convert_files
 
 app = typer.Typer(
-    help="The client of DistributedTrainingJobs.",
     rich_markup_mode="markdown",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -19,7 +18,7 @@ app = typer.Typer(
 
 @app.callback()
 def dtj() -> None:
-    """Work with DistributedTrainingJobs."""
+    """The client of DistributedTrainingJobs."""
 
 
 @app.command()

@@ -30,6 +30,9 @@ def is_tfjob(document: Mapping[str, Any]) -> bool:
 def convert_tfjob(document: Mapping[str, Any]) -> Conversion:
     """Return the job that does the same. Raises ConversionError."""
     conversion, job = begin(document, "kubeflow.org/v1")
+    for condition in job.object_at("status").objects_at("conditions"):
+        if (ended := condition.string("type")) in {"Succeeded", "Failed"} and condition.string("status") == "True":
+            conversion.note(f"{condition.path} says {ended}: the job is done, and the new one would run it again.")
     spec = job.object_at("spec")
     roles = _convert_roles(conversion, spec.object_at("tfReplicaSpecs"))
     conversion.spec["replicaSpecs"] = roles
@@ -154,4 +157,7 @@ def _convert_success(conversion: Conversion, spec: Fields, roles: Mapping[str, A
             conversion.spec["successPolicy"] = {"type": "AllWorkers"}
     else:
         spec.leave_out("successPolicy", "a job succeeds with its chief, or with worker 0, as a TFJob does")
-    conversion.note("A job that succeeds and fails at once has succeeded; a TFJob is both.")
+    conversion.note(
+        "If another pod fails while the chief or worker 0 succeeds, the job is Succeeded; a TFJob is Succeeded and "
+        "Failed."
+    )

@@ -27,12 +27,12 @@ def written(path: Path) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+def parts_of(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Each object, list and value of a manifest, with its path."""
     yield path, value
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for name, part in parts:
-        yield from places(part, (*path, name))
+        yield from parts_of(part, (*path, name))
 
 
 def changed(document: Any, path: Path, value: Any) -> Any:
@@ -46,12 +46,12 @@ def changed(document: Any, path: Path, value: Any) -> Any:
 
 def lost(document: dict[str, Any], conversion: Conversion) -> list[str]:
     """The paths of all values that are neither in the new manifest nor named."""
-    kept = {repr(value) for _, value in places(conversion.manifest) if not isinstance(value, dict | list)}
-    kept |= {repr(part) for path, _ in places(conversion.manifest) for part in path}
+    kept = {repr(value) for _, value in parts_of(conversion.manifest) if not isinstance(value, dict | list)}
+    kept |= {repr(part) for path, _ in parts_of(conversion.manifest) for part in path}
     kept |= {repr(name) for name in ("TFJob", "Job", "kubeflow.org/v1", "batch.volcano.sh/v1alpha1")}
     return [
         written(path)
-        for path, value in places(document)
+        for path, value in parts_of(document)
         if not isinstance(value, dict | list) and value not in {None, ""} and repr(value) not in kept
         if not any(is_named(path, value, note) for note in conversion.notes)
     ]
@@ -80,7 +80,7 @@ def test_each_value_of_a_job_is_in_the_new_one_or_named(document: dict[str, Any]
 @pytest.mark.parametrize("document", JOBS, ids=IDS)
 def test_a_value_of_a_wrong_type_is_named_with_its_path_or_kept_at_every_place(document: dict[str, Any]):
     told = 0
-    for path, before in places(document):
+    for path, before in parts_of(document):
         for value in WRONG:
             if not path or type(value) is type(before):
                 continue
@@ -156,7 +156,7 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 def test_any_changes_end_in_a_sentence_or_a_conversion(data: st.DataObject):
     document: Any = data.draw(st.sampled_from(JOBS))
     for _ in range(data.draw(st.integers(1, 3))):
-        path, value = data.draw(st.sampled_from(list(places(document))))
+        path, value = data.draw(st.sampled_from(list(parts_of(document))))
         assume(path)
         if isinstance(value, dict) and data.draw(st.booleans()):
             document = changed(document, path, value | {data.draw(TEXT): data.draw(JSON)})

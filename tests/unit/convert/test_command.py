@@ -14,7 +14,9 @@ import yaml
 
 from dtj.cli.manifests import dump
 from tests.support.foreign_jobs import TFJOBS, VOLCANO_JOBS, replica, tfjob, volcano
+from tests.support.source_roots import TRAINER
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": TRAINER}
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1e3", "b": "y"}}
 UNKNOWN_ROLE = tfjob({"Trainer": replica()})
 NO_ROLE = "spec.tfReplicaSpecs.Trainer is no role: make it Chief, Worker, PS or Evaluator, or take it out."
@@ -23,7 +25,7 @@ NO_ROLE = "spec.tfReplicaSpecs.Trainer is no role: make it Chief, Worker, PS or 
 def convert(*arguments: str, stdin: str | bytes = "", **environment: str) -> subprocess.CompletedProcess[str]:
     given = stdin.encode() if isinstance(stdin, str) else stdin
     command = [sys.executable, "-m", "dtj", "convert", *arguments]
-    ended = subprocess.run(command, input=given, capture_output=True, check=False, env=os.environ | environment)
+    ended = subprocess.run(command, input=given, capture_output=True, check=False, env=ENVIRONMENT | environment)
     assert b"Traceback" not in ended.stderr
     return subprocess.CompletedProcess(command, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
 
@@ -123,7 +125,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path):
     file.write_text(stream(*[CONFIG_MAP] * 3000))
     ended = subprocess.run(
         f"set -o pipefail; {sys.executable} -m dtj convert {file} | head -n 1", shell=True, executable="/bin/bash",
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, env=ENVIRONMENT,
     )  # fmt: skip
     assert (ended.stdout, ended.stderr) == ("---\n", "")
 
@@ -131,8 +133,7 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path):
 def test_without_the_packages_of_the_client_there_is_one_sentence(tmp_path: Path):
     """As in the trainer's image, which has no typer."""
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError(\"No module named 'typer'\", name='typer')\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", ""), *sys.path])
-    ended = convert("-", PYTHONPATH=path)
+    ended = convert("-", PYTHONPATH=os.pathsep.join([str(tmp_path), TRAINER]))
     assert ended.returncode == 1
     assert ended.stderr == (
         "dtj: the package typer is missing: install what the command needs with `pip install 'dtj-training[client]'`, "

@@ -243,6 +243,14 @@ def test_what_an_api_server_adds_to_an_object_is_left_out():
         assert says(conversion, words), words
 
 
+@pytest.mark.parametrize(("kind", "status", "told"), [
+    ("Succeeded", "True", True), ("Failed", "True", True), ("Failed", "False", False), ("Running", "True", False),
+])  # fmt: skip
+def test_a_job_that_is_done_would_run_again(kind, status, told):
+    given = tfjob({"Worker": replica()}) | {"status": {"conditions": [{"type": kind, "status": status}]}}
+    assert says(convert_tfjob(given), "the new one would run it again") is told
+
+
 def test_what_nobody_knows_is_named_wherever_it_stands():
     given = tfjob({"Worker": replica() | {"unheardOf": 1}}) | {"stray": {}}
     given["spec"]["tfReplicaSpecs"]["Worker"]["template"]["stray"] = 1

@@ -75,6 +75,6 @@ COMING = {"reporting/training_log.py"}
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
 def test_every_file_that_a_map_of_the_code_names_exists(page: str):
-    roots = [ROOT, ROOT / "operator" / "dtj_operator", ROOT / "trainer-image" / "dtj_trainer"]
+    roots = [ROOT, ROOT / "operator" / "dtj_operator", ROOT / "trainer-image" / "dtj_trainer", ROOT / "client" / "dtj"]
     named = set(NAMED.findall((ROOT / page).read_text())) - COMING
     assert [name for name in sorted(named) if not any((root / name).exists() for root in roots)] == []
