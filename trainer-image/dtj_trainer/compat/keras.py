@@ -77,6 +77,12 @@ def loss_tracker(model: Model) -> Metric | None:
     return found
 
 
+def output_losses(model: Model) -> list[Metric]:
+    """Return the means in which Keras keeps the loss of each of several outputs. Seen in 3.12 and 3.15."""
+    loss, _ = compiled_loss_and_metrics(model)
+    return list(getattr(loss, "metrics", None) or ())
+
+
 def compiled_loss_and_metrics(model: Model) -> tuple[Any, Any]:
     """Return the objects that `compile` made of `loss` and `metrics`, or None. Seen in 3.12 and 3.15."""
     return getattr(model, "_compile_loss", None), getattr(model, "_compile_metrics", None)

@@ -4,9 +4,8 @@ Seen in 3.12 and 3.15.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from dtj_trainer.compat.types import Tensor
 
@@ -18,8 +17,8 @@ class _Replica(threading.local):
     """The factor of losses that are sums."""
     examples: Tensor | None = None
     """How many examples of the batch it has."""
-    context: Any = None
-    """Its context, in which replicas add up what a mean is over that is none over examples."""
+    add: Callable[[list[Tensor]], list[Tensor]] | None = None
+    """Adds up over replicas what a mean is over that is none over examples."""
 
 
 _replica = _Replica()
@@ -75,28 +74,29 @@ def scalable_losses() -> Iterator[None]:
 
 
 @contextmanager
-def scaled(*, sums: Tensor | None = None, examples: Tensor | None = None, context: Any = None) -> Iterator[None]:
+def scaled(
+    *, sums: Tensor | None, examples: Tensor, add: Callable[[list[Tensor]], list[Tensor]] | None
+) -> Iterator[None]:
     """Multiply Keras losses that are no means over examples inside, in this thread.
 
     Those of reduction "sum" and "none" by `sums`. Means over unmasked entries or over weights become this replica's
-    part of the mean over all replicas, where its `examples` and its `context` are given.
+    part of the mean over all replicas, where `add` adds up numbers over these; this one has `examples`.
     """
-    _replica.sums, _replica.examples, _replica.context = sums, examples, context
+    _replica.sums, _replica.examples, _replica.add = sums, examples, add
     try:
         yield
     finally:
-        _replica.sums = _replica.examples = _replica.context = None
+        _replica.sums = _replica.examples = _replica.add = None
 
 
 def _part(own: Tensor) -> Tensor | None:
     """Return the factor of a mean over `own` entries or weights: its part of all, to its part of all examples."""
     import tensorflow as tf
 
-    if _replica.context is None:
+    if _replica.add is None:
         return None
     counts = [tf.cast(own, tf.float32), tf.cast(_replica.examples, tf.float32)]
-    with _replica.context:
-        total, all_examples = _replica.context.all_reduce(tf.distribute.ReduceOp.SUM, counts)
+    total, all_examples = _replica.add(counts)
     return tf.math.divide_no_nan(counts[0], total) * tf.math.divide_no_nan(all_examples, counts[1])
 
 

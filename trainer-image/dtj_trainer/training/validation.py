@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from dtj_trainer.compat.types import Structure, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.adapter import EMPTY_VALIDATION, DataAdapter, get_validation_adapter
+from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.data.adapters.given_data import GivenData
-from dtj_trainer.data.adapters.tensor_rows import every_nth_row
+from dtj_trainer.data.adapters.tensor_rows import batch_length, every_nth_row
 from dtj_trainer.data.sharding import BatchSize
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.training.steps import packing
@@ -158,11 +159,20 @@ class Validation:
             if each is not None:
                 means = _means(packing.unpack(vector, self._output))
                 each.end(number, {**means, **self._trainable.local_metrics()})
-                if each.should_stop():
+                if self._stops(each):
                     break
         while True:
             yield vector, evaluated, False
             evaluated = 0
+
+    def _stops(self, each: BatchHooks) -> bool:
+        """Return whether to evaluate no more: where processes have Shares of the same batches, one decides for all."""
+        import tensorflow as tf
+
+        own = each.should_stop()
+        if not isinstance(self._dataset.element_spec, Share):
+            return own
+        return bool(self._sum(tf.constant([own], tf.float64)).numpy()[0])
 
     def _size(self, spec: Structure) -> int:
         """Return the packed size of the output for a batch of this structure, from a trace."""
@@ -193,31 +203,33 @@ class Validation:
         self._evaluate_batch = compiled(self._on_replicas)
         self._evaluate_batches = compiled(self._batches_on_replicas)
 
-    def _packed(self, batch: Structure) -> Tensor:
-        output = self._trainable.test_step(batch)
+    def _packed(self, share: Share) -> Tensor:
+        output = self._trainable.test_step(share)
         self._output = packing.specs(output)
         return packing.pack(output)
 
-    def _on_one_device(self, batch: Structure) -> Tensor:
+    def _on_one_device(self, element: Structure) -> Tensor:
         """Evaluate a batch on one device of this process; the workers of ParameterServer are idle meanwhile."""
         with self._trainable.tracing():
-            return self._packed(batch)
+            return self._packed(_share(element))
 
-    def _on_replicas(self, batch: Structure) -> Tensor:
-        """Evaluate a batch; each of this process's replicas takes its part of it."""
+    def _on_replicas(self, element: Structure) -> Tensor:
+        """Evaluate a batch, or this process's Share of one; each of this process's replicas takes its part of it."""
         import tensorflow as tf
 
         context, strategy = self._context, self._context.strategy
 
-        def one(batch: Structure) -> Tensor:
-            replica = tf.distribute.get_replica_context()
+        def one(element: Structure) -> Tensor:
+            share = _share(element)
             if context.local_replicas > 1:
+                replica = tf.distribute.get_replica_context()
                 number = replica.replica_id_in_sync_group % context.local_replicas
-                batch = every_nth_row(batch, number, context.local_replicas)
-            return self._packed(batch)
+                rows = every_nth_row(share.batch, number, context.local_replicas)
+                share = Share(rows, batch_length(rows), share.total)
+            return self._packed(share)
 
         with self._trainable.tracing():
-            return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(batch,))))
+            return tf.add_n(strategy.experimental_local_results(strategy.run(one, args=(element,))))
 
     def _batches_on_replicas(self, iterator: Any, batch: Any, vector: Tensor, most: Tensor) -> Any:
         """Evaluate at most `most` batches, from `batch` on.
@@ -232,6 +244,11 @@ class Validation:
 
         start = (tf.constant(0), batch, vector)
         return tf.while_loop(lambda number, batch, _: (number < most) & batch.has_value(), body, start)
+
+
+def _share(element: Structure) -> Share:
+    """Return the Share of this process: all of a batch that is not one."""
+    return element if isinstance(element, Share) else Share(element, batch_length(element), None)
 
 
 def _means(output: EvaluationOutput) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What people write for one process, with `model.fit` (argument "keras") or with `dtj.fit` in a job."""
+"""What people write for one process, with `model.fit` (argument "keras") or with `dtj.fit` in a job; names of cases."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def fewer_examples_than_replicas() -> Told:
 
 def sum_of_losses() -> Told:
     model = mlp(keras.optimizers.SGD(0.001), keras.losses.BinaryCrossentropy(reduction="sum"))
-    return told(model, fit(model, x, y))
+    return told(model, fit(model, x, y, validation_data=(x[:46], y[:46]), validation_batch_size=9))
 
 
 def gradient_accumulation_steps() -> Told:
@@ -114,13 +114,31 @@ padded = np.where(np.arange(6) < rng.integers(1, 7, size=(103, 1)), ids + 1, 0) 
 
 
 def masked_loss() -> Told:
+    model, labels = masked(loss="mse"), np.repeat(y[:, None], 6, 1)
+    validation = {"validation_data": (padded[::2], labels[::2]), "validation_batch_size": 17}
+    return told(model, fit(model, padded, labels, batch_size=24, **validation))
+
+
+class StopsEvaluation(keras.callbacks.Callback):
+    """Ends an evaluation after its third batch; the chief alone asks for that."""
+
+    def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
+        if IS_CHIEF and batch == 2:
+            self.model.stop_evaluating = True
+
+
+def evaluation_stopped_by_the_chief() -> Told:
     model = masked(loss="mse")
-    return told(model, fit(model, padded, np.repeat(y[:, None], 6, 1), batch_size=24))
+    evaluate = model.evaluate if PLAIN else partial(dtj.evaluate, model)
+    labels = np.repeat(y[:, None], 6, 1)
+    found = evaluate(padded, labels, batch_size=17, callbacks=[StopsEvaluation()], verbose=0)
+    return told(model, used=[float(found)])
 
 
 def weighted_mean() -> Told:
     model = mlp(loss=keras.losses.BinaryCrossentropy(reduction="mean_with_sample_weight"))
-    return told(model, fit(model, x, y, sample_weight=weight**4, batch_size=24))
+    validation = {"validation_data": (x[::2], y[::2], weight[::2] ** 4), "validation_batch_size": 17}
+    return told(model, fit(model, x, y, sample_weight=weight**4, batch_size=24, **validation))
 
 
 class Positions(keras.layers.Layer):
@@ -175,13 +193,50 @@ def two_inputs() -> Told:
     return told(model, fit(model, [x, ids.astype("float64")], y))
 
 
-def two_outputs() -> Told:
+def with_two_outputs(kind: type[keras.Model] = keras.Model, **options: Any) -> Told:
     given = keras.Input((8,))
     outputs = {name: keras.layers.Dense(1, name=name)(given) for name in ("a", "b")}
-    model = keras.Model(given, outputs)
-    model.compile(keras.optimizers.SGD(0.05), {"a": "mse", "b": "mae"}, loss_weights={"a": 1.0, "b": 0.3})
-    weights = {"a": weight, "b": weight}
-    return told(model, fit(model, x, {"a": y, "b": 2 * y}, sample_weight=weights))
+    model = kind(given, outputs)
+    losses = {"a": "mse", "b": keras.losses.MeanAbsoluteError(reduction="sum")}
+    model.compile(keras.optimizers.SGD(0.05), losses, loss_weights={"a": 1.0, "b": 0.03})
+    targets, weights = {"a": y, "b": 2 * y}, {"a": weight, "b": weight}
+    history = fit(model, x, targets, sample_weight=weights, validation_split=0.3, **options)
+    evaluate = model.evaluate if PLAIN else partial(dtj.evaluate, model)
+    found = evaluate(x, targets, batch_size=20, sample_weight=weights, verbose=0)
+    return told(model, history, used=[float(value) for value in found])
+
+
+def two_outputs() -> Told:
+    return with_two_outputs()
+
+
+def two_outputs_accumulated() -> Told:
+    batches: dict[str, Any] = {"batch_size": 21} if PLAIN else {"batch_size": 7, "accumulate": 3}
+    return with_two_outputs(**batches, validation_batch_size=20)
+
+
+class OwnStepOfOutputs(keras.Model):
+    def train_step(self, data: Any) -> Any:
+        given, wanted, counted = data
+        with tf.GradientTape() as tape:
+            found = self(given, training=True)
+            loss = self.compute_loss(x=given, y=wanted, y_pred=found, sample_weight=counted)
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return self.compute_metrics(given, wanted, found, counted)
+
+    def test_step(self, data: Any) -> Any:
+        given, wanted, counted = data
+        found = self(given, training=False)
+        self.compute_loss(x=given, y=wanted, y_pred=found, sample_weight=counted, training=False)
+        return self.compute_metrics(given, wanted, found, counted)
+
+
+def own_step_of_two_outputs() -> Told:
+    found = with_two_outputs(OwnStepOfOutputs)
+    for name in ("loss", "val_loss"):  # a mean that the steps do not update
+        found["history"].pop(name)
+    return found
 
 
 class Centred(keras.layers.Layer):
@@ -374,6 +429,7 @@ CASES: list[Callable[[], Told]] = [
     gradient_accumulation_steps_clipped,
     embedding,
     masked_loss,
+    evaluation_stopped_by_the_chief,
     weighted_mean,
     positions,
     positions_of_each_example,
@@ -381,6 +437,8 @@ CASES: list[Callable[[], Told]] = [
     sparse,
     two_inputs,
     two_outputs,
+    two_outputs_accumulated,
+    own_step_of_two_outputs,
     added_losses,
     endpoint_layer,
     two_phases,
@@ -393,7 +451,7 @@ CASES: list[Callable[[], Told]] = [
     evaluated_and_predicted,
 ]
 results: dict[str, Told] = {}
-for case in CASES:
+for case in [case for case in CASES if case.__name__ in sys.argv[2:]]:
     keras.utils.set_random_seed(3)
     results[case.__name__] = case()
 sys.stdout.write("TEST " + json.dumps(results) + "\n")

@@ -83,7 +83,10 @@ class DataAdapter(Protocol):
         """Return an infinite Dataset that server `index` of `workers` reads itself, if not `reads_in_python`."""
 
     def evaluation_dataset(self) -> Any:
-        """Return a finite tf.data.Dataset of this process's share, each example once."""
+        """Return a finite tf.data.Dataset of this process's share, each example once.
+
+        Its elements are batches, or Shares of global batches where there are several processes.
+        """
 
 
 def get_data_adapter(

@@ -4,7 +4,13 @@ from typing import Any
 
 from dtj_trainer.compat.types import Dataset, Structure, Tensor
 from dtj_trainer.data.adapters.array_data import ArrayData
-from dtj_trainer.data.adapters.batch_split import AUTOTUNE, Share, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.batch_split import (
+    AUTOTUNE,
+    Share,
+    split_for_processes,
+    split_for_replicas,
+    without_autotune,
+)
 from dtj_trainer.data.adapters.python_batches import spec_of
 from dtj_trainer.data.adapters.tensor_rows import take_rows
 from dtj_trainer.data.position import DataPosition
@@ -80,9 +86,8 @@ class ArrayAdapter:
         """Return this process's part of each batch, in order, once."""
         import tensorflow as tf
 
-        sharding = self._sharding
         numbers = tf.data.Dataset.range(self._data.size).batch(self._total).take(self._most_batches or -1)
-        own = numbers.map(lambda each: each[sharding.rank :: sharding.workers])
+        own = split_for_processes(numbers, self._sharding)
         return without_autotune(self._taken(own).prefetch(AUTOTUNE))
 
     @property

@@ -15,8 +15,8 @@ class Share(NamedTuple):
 
     batch: Structure
     examples: Tensor
-    """Their number; 0 where a batch has fewer examples than there are replicas: then `batch` is all of it, because a
-    step cannot be computed from nothing, and counts for nothing."""
+    """Their number; 0 where a batch has fewer examples than there are replicas: for training `batch` is all of it then,
+    because a step cannot be computed from nothing, and counts for nothing."""
     total: Tensor | None
     """The number of examples of the global batch; None if each process reads data of its own."""
 
@@ -62,13 +62,14 @@ def part_of(examples: Tensor, number: Tensor, parts: int) -> tuple[Tensor, Tenso
     return start, start + size + tf.cast(number < larger, tf.int64)
 
 
-def every_nth_example(dataset: Any, sharding: Sharding) -> Any:
-    """Return every nth example of each batch, n = processes: no example is lost or read twice."""
+def split_for_processes(dataset: Any, sharding: Sharding) -> Any:
+    """Return the Share of this process of each global batch: every nth example; all batches where it is alone."""
     if sharding.workers == 1:
         return dataset
 
-    def own(*batch: Any) -> Any:
-        return as_element(every_nth_row(batch, sharding.rank, sharding.workers), dataset)
+    def own(*batch: Any) -> Share:
+        rows = every_nth_row(batch, sharding.rank, sharding.workers)
+        return Share(as_element(rows, dataset), batch_length(rows), batch_length(batch))
 
     return dataset.map(own)
 

@@ -11,7 +11,7 @@ from types import GeneratorType
 from typing import Any
 
 from dtj_trainer.compat.types import Structure
-from dtj_trainer.data.adapters.batch_split import every_nth_example, is_dataset, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.batch_split import is_dataset, split_for_processes, split_for_replicas, without_autotune
 from dtj_trainer.data.adapters.python_batches import SAMPLES, batch_size_of, digest, python_dataset, spec_of, to_batch
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
@@ -103,7 +103,7 @@ class GeneratorAdapter:
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch; those of a generator are kept for the next evaluation."""
         batches = python_dataset(lambda: map(to_batch, self._data), self.element_spec).take(self._most_batches or -1)
-        own = every_nth_example(batches, self._sharding)
+        own = split_for_processes(batches, self._sharding)
         return without_autotune(own.cache() if self.reads_once else own)
 
     def _passes(self) -> Iterator[Iterator[Structure]]:

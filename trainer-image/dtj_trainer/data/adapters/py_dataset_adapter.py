@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from dtj_trainer.compat.types import Structure
-from dtj_trainer.data.adapters.batch_split import every_nth_example, split_for_replicas, without_autotune
+from dtj_trainer.data.adapters.batch_split import split_for_processes, split_for_replicas, without_autotune
 from dtj_trainer.data.adapters.python_batches import SAMPLES, batch_size_of, python_dataset, spec_of, to_batch
 from dtj_trainer.data.position import DataPosition
 from dtj_trainer.data.sharding import BatchSize, Sharding
@@ -101,7 +101,7 @@ class PyDatasetAdapter:
         """Return the share of this process of each batch, in order, once."""
         most = self._most_batches if self.batches_per_pass is None else self.batches_per_pass
         batches = self._global_batches(lambda: self._epoch(range(most or 0))).take(self._most_batches or -1)
-        return without_autotune(every_nth_example(batches, self._sharding))
+        return without_autotune(split_for_processes(batches, self._sharding))
 
     @cached_property
     def _samples(self) -> list[Structure]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dtj_trainer.compat import tensorflow as compat
 from dtj_trainer.data.adapters.batch_split import (
-    every_nth_example,
+    split_for_processes,
     split_for_replicas,
     static_batch_size,
     without_autotune,
@@ -109,7 +109,7 @@ class TfDatasetAdapter:
 
     def evaluation_dataset(self) -> Any:
         """Return the share of this process of each batch, each example once."""
-        return without_autotune(every_nth_example(self.given_dataset, self._sharding))
+        return without_autotune(split_for_processes(self.given_dataset, self._sharding))
 
 
 def check_order(dataset: Any, sharding: Sharding) -> None:

@@ -6,13 +6,16 @@ gradient. So each replica computes its loss as if there were no other, and the c
 part of the examples that the replica has.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dtj_trainer.compat import keras_losses
 from dtj_trainer.compat.types import Strategy, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
+
+Addition = Callable[[list[Tensor]], list[Tensor]]
+"""Adds up numbers over replicas; each of them calls it."""
 
 
 @contextmanager
@@ -39,9 +42,66 @@ def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
 @contextmanager
 def of_share(share: Share, part: Tensor | None, context: TrainContext) -> Iterator[None]:
     """Compute losses inside so that `part` of each, this replica's of all examples, adds up to the whole."""
+    with keras_losses.scaled(sums=_whole(part), examples=share.examples, add=_addition_over_all(context)):
+        yield
+
+
+@contextmanager
+def of_evaluated_share(share: Share, context: TrainContext) -> Iterator[Tensor | None]:
+    """Compute losses inside so that, as means over examples, they add up over replicas to that of the batch.
+
+    Yields the part that this replica has of the batch's examples; None if it has all. A process that evaluates data of
+    its own takes its batches alone for the whole.
+    """
     import tensorflow as tf
 
-    sums = None if part is None else tf.math.divide_no_nan(1.0, part)  # sums add up: undoes the part taken of them
+    add = _addition_over_all(context)
+    if add is not None and share.total is None:
+        add = _addition_here(context)
+    examples = tf.cast(share.examples, tf.float32)
+    part = None
+    if add is not None:
+        total = add([examples])[0] if share.total is None else tf.cast(share.total, tf.float32)
+        part = tf.math.divide_no_nan(examples, total)
+    with keras_losses.scaled(sums=_whole(part), examples=examples, add=add):
+        yield part
+
+
+def _whole(part: Tensor | None) -> Tensor | None:
+    """Return what undoes that a part is taken of a loss: sums add up."""
+    import tensorflow as tf
+
+    return None if part is None else tf.math.divide_no_nan(1.0, part)
+
+
+def _addition_over_all(context: TrainContext) -> Addition | None:
+    """Return what adds up numbers over all replicas; None in a step that has none beside it."""
+    import tensorflow as tf
+
     replica = tf.distribute.get_replica_context() if context.replicas > 1 else None
-    with keras_losses.scaled(sums=sums, examples=share.examples, context=replica):
-        yield
+    if replica is None:
+        return None
+
+    def add(numbers: list[Tensor]) -> list[Tensor]:
+        with replica:
+            found: list[Tensor] = replica.all_reduce(tf.distribute.ReduceOp.SUM, numbers)
+            return found
+
+    return add
+
+
+def _addition_here(context: TrainContext) -> Addition:
+    """Return what adds up numbers over this process's replicas, times the processes: the others have as much."""
+    import tensorflow as tf
+
+    replica = tf.distribute.get_replica_context()
+
+    def added(strategy: Strategy, *numbers: Tensor) -> list[Tensor]:
+        return [context.workers * tf.add_n(strategy.experimental_local_results(each)) for each in numbers]
+
+    def add(numbers: list[Tensor]) -> list[Tensor]:
+        with replica:
+            found: list[Tensor] = replica.merge_call(added, args=tuple(numbers))
+            return found
+
+    return add

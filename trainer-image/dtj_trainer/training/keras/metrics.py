@@ -59,14 +59,15 @@ class ModelMetrics:
             replica.deferred = None
 
     @contextmanager
-    def of_one_replica(self, examples: Tensor | None = None) -> Iterator[None]:
+    def of_one_replica(self, examples: Tensor | None = None, part: Tensor | None = None) -> Iterator[None]:
         """Let losses inside be those of one replica, and updates of metrics go where this step keeps accumulators.
 
-        Updates are undone on a replica that has no `examples`: they are of those of others. What else is written to
-        the model's variables is written at the end.
+        Updates are undone on a replica that has no `examples`: they are of those of others. `part` is what it has of
+        all. What else is written to the model's variables is written at the end.
         """
         replica, context = self._replica, self._context
-        if context.replicas == 1 and replica.deferred is None:
+        counted = part is not None and bool(compat.output_losses(self._model))
+        if context.replicas == 1 and replica.deferred is None and not counted:
             yield
             return
         import keras
@@ -82,6 +83,8 @@ class ModelMetrics:
             with as_one_replica(context.strategy, context.local_replicas):
                 yield
         after = [scope.get_current_value(variable) for variable in variables]
+        if part is not None:
+            after = self.count_outputs_once(before, after, part)
         if examples is not None and context.replicas > 1:
             pairs = zip(after, before, strict=True)
             after = [old if new is old else tf.where(examples > 0, new, old) for new, old in pairs]
@@ -97,6 +100,24 @@ class ModelMetrics:
         for variable, new, old in changed:
             if new is not old:
                 variable.value.assign(new)
+
+    def count_outputs_once(self, before: Sequence[Tensor], after: Sequence[Tensor], part: Tensor) -> list[Tensor]:
+        """Return the accumulators' values `after` a batch so that it counts once for the means of outputs' losses.
+
+        Keras counts a batch once there, whatever its examples are, and each replica has `part` of them.
+        """
+        import tensorflow as tf
+
+        numbers = {id(variable): number for number, variable in enumerate(self.accumulators())}
+        found = list(after)
+        for mean in compat.output_losses(self._model):
+            total, count = numbers[id(mean.total)], numbers[id(mean.count)]  # type: ignore[attr-defined]
+            updates = after[count] - before[count]
+            value = tf.math.divide_no_nan(after[total] - before[total], updates)
+            counted = tf.where(updates > 0, tf.cast(part, value.dtype), 0)
+            found[total] = before[total] + tf.math.multiply_no_nan(value, counted)
+            found[count] = before[count] + counted
+        return found
 
     def update(self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None) -> None:
         """Update all metrics from a local batch, but losses of outputs, which Keras updates with the loss."""

@@ -12,15 +12,13 @@ from functools import partial
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
-from dtj_trainer.compat import keras_losses as compat_losses
-from dtj_trainer.compat.types import Model, Structure, Tensor
+from dtj_trainer.compat.types import Model, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
-from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.gradients import Gradient
-from dtj_trainer.training.keras.loss import of_share
+from dtj_trainer.training.keras.loss import of_evaluated_share, of_share
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.steps.trainable import EvaluationOutput, StepOutput
@@ -51,7 +49,7 @@ class OverriddenTrainStep:
         logs: list[Mapping[str, Tensor]] = []
         for number, (share, weight) in enumerate(zip(shares, weights, strict=True)):
             sums.begin_batch(number, weight)
-            with of_share(share, weight, self._context):
+            with of_share(share, weight, self._context), _counted(self._metrics, share, weight, self._context):
                 logs.append(self._call(share))
         self.shapes_vary = self.shapes_vary or sums.shapes_vary
         return StepOutput(_mean_logs(logs, shares))
@@ -63,19 +61,17 @@ class OverriddenTrainStep:
         return sums.apply(optimizer, given, *arguments, **options)
 
     def _call(self, share: Share) -> Mapping[str, Tensor]:
-        with _undone_without_examples(self._metrics, share, self._context):
-            logs = self._model.train_step(share.batch)  # type: ignore[attr-defined]
+        logs = self._model.train_step(share.batch)  # type: ignore[attr-defined]
         return _scalars(logs, type(self._model).__name__, "train_step")
 
 
-def test(model: Model, context: TrainContext, metrics: ModelMetrics, batch: Structure) -> EvaluationOutput:
-    """Evaluate a local batch by the model's own `test_step`."""
+def test(model: Model, context: TrainContext, metrics: ModelMetrics, share: Share) -> EvaluationOutput:
+    """Evaluate the Share of this replica by the model's own `test_step`."""
     import tensorflow as tf
 
-    count = tf.cast(batch_length(batch), tf.float32)
-    sums = tf.constant(float(context.replicas)) if context.replicas > 1 else None
-    with _undone_without_examples(metrics, Share(batch, count, count), context), compat_losses.scaled(sums=sums):
-        logs = model.test_step(batch)  # type: ignore[attr-defined]
+    count = tf.cast(share.examples, tf.float32)
+    with of_evaluated_share(share, context) as part, _counted(metrics, share, part, context):
+        logs = model.test_step(share.batch)  # type: ignore[attr-defined]
     means = _scalars(logs, type(model).__name__, "test_step")
     return EvaluationOutput({name: tf.math.multiply_no_nan(mean, count) for name, mean in means.items()}, count)
 
@@ -131,18 +127,21 @@ class _SummedGradients:
 
 
 @contextmanager
-def _undone_without_examples(metrics: ModelMetrics, share: Share, context: TrainContext) -> Iterator[None]:
-    """Undo what is inside written to metrics where this replica has no example of the batch."""
+def _counted(metrics: ModelMetrics, share: Share, part: Tensor | None, context: TrainContext) -> Iterator[None]:
+    """Count what is inside written to metrics for this replica's `part` of a batch; not at all without an example."""
     import tensorflow as tf
 
-    if context.replicas == 1:
+    if context.replicas == 1 and part is None:
         yield
         return
     accumulators = [variable.value for variable in metrics.accumulators()]
     before = [tf.identity(accumulator) for accumulator in accumulators]
     yield
-    for accumulator, old in zip(accumulators, before, strict=True):
-        accumulator.assign(tf.where(tf.cast(share.examples, tf.float32) > 0, tf.identity(accumulator), old))
+    after = [tf.identity(accumulator) for accumulator in accumulators]
+    if part is not None:
+        after = metrics.count_outputs_once(before, after, part)
+    for accumulator, old, new in zip(accumulators, before, after, strict=True):
+        accumulator.assign(tf.where(tf.cast(share.examples, tf.float32) > 0, new, old))
 
 
 def _mean_logs(logs: Sequence[Mapping[str, Tensor]], shares: Sequence[Share]) -> Mapping[str, Tensor]:

@@ -14,15 +14,14 @@ from typing import Any
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat import keras_losses as compat_losses
 from dtj_trainer.compat.keras_accumulation import accumulation_over_replicas
-from dtj_trainer.compat.types import Model, Structure, Tensor
+from dtj_trainer.compat.types import Model, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
-from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.gradients import Gradient
-from dtj_trainer.training.keras.loss import of_share
+from dtj_trainer.training.keras.loss import of_evaluated_share, of_share
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, mean_over_examples, test
@@ -92,20 +91,19 @@ class KerasSteps:
             total = tf.cast(tf.add_n([share.total for share in shares]), tf.float32)
         return [tf.cast(share.examples, tf.float32) / total for share in shares]
 
-    def test(self, batch: Structure) -> EvaluationOutput:
-        """Evaluate a local batch; updates the metrics."""
+    def test(self, share: Share) -> EvaluationOutput:
+        """Evaluate the Share of this replica; updates the metrics."""
         import keras
         import tensorflow as tf
 
         if self._has_own_test_step:
-            return test(self._model, self._context, self._metrics, batch)
-        x, y, weight = keras.utils.unpack_x_y_sample_weight(batch)
-        count = tf.cast(batch_length(batch), tf.float32)
-        sums = tf.constant(float(self._context.replicas)) if self._context.replicas > 1 else None
+            return test(self._model, self._context, self._metrics, share)
+        x, y, weight = keras.utils.unpack_x_y_sample_weight(share.batch)
+        count = tf.cast(share.examples, tf.float32)
         with self._metrics.deferred() as metric_updates:
             predicted = self._model(x, training=False) if self._has_training else self._model(x)
-            with self._metrics.of_one_replica(count), compat_losses.scaled(sums=sums):
-                _, told = self._loss(x, y, predicted, weight, sums, training=False)
+            with of_evaluated_share(share, self._context) as part, self._metrics.of_one_replica(count, part):
+                _, told = self._loss(x, y, predicted, weight, part, training=False)
             with self._metrics.of_one_replica(count):
                 self._metrics.update(x, y, predicted, weight)
             mean = tf.cast(told, tf.float32)
@@ -119,20 +117,19 @@ class KerasSteps:
 
         model = self._model
         x, y, weight = keras.utils.unpack_x_y_sample_weight(share.batch)
-        sums = None if part is None else tf.math.divide_no_nan(1.0, part)
         with tf.GradientTape() as tape:
             predicted = model(x, training=True) if self._has_training else model(x)
-            with of_share(share, part, self._context), self._metrics.of_one_replica(share.examples):
-                loss, told = self._loss(x, y, predicted, weight, sums, training=True)
+            with of_share(share, part, self._context), self._metrics.of_one_replica(share.examples, part):
+                loss, told = self._loss(x, y, predicted, weight, part, training=True)
             scaled = model.optimizer.scale_loss(loss if part is None else loss * tf.cast(part, loss.dtype))
         with self._metrics.of_one_replica(share.examples):  # a loss may be a metric
             self._metrics.update(x, y, predicted, weight)
         return told, tape.gradient(scaled, [variable.value for variable in model.trainable_variables])
 
     def _loss(
-        self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None, sums: Tensor | None, *, training: bool
+        self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None, part: Tensor | None, *, training: bool
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of a local batch, and the number to report: the mean where each example has one."""
+        """Return the loss of `part` of a batch, and the number to report: the mean where each example has one."""
         import tensorflow as tf
 
         extra: dict[str, Any] = {"training": training} if self._loss_has_training else {}
@@ -140,7 +137,7 @@ class KerasSteps:
         if not len(loss.shape):
             return loss, loss
         mean = tf.reduce_mean(loss)
-        return loss, mean if sums is None else tf.math.divide_no_nan(mean, tf.cast(sums, mean.dtype))
+        return loss, mean if part is None else tf.math.multiply_no_nan(mean, tf.cast(part, mean.dtype))
 
     def _apply(self, found: list[Gradient]) -> None:
         import tensorflow as tf

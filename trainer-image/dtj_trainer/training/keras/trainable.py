@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dtj_trainer.compat.types import Array, MetricValues, Model, Structure
+from dtj_trainer.compat.types import Array, MetricValues, Model
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.training.keras.checks import compiles_with_xla, overrides
@@ -67,8 +67,8 @@ class KerasTrainable:
     def train_step(self, shares: Sequence[Share]) -> StepOutput:
         return self._train(shares)
 
-    def test_step(self, batch: Structure) -> EvaluationOutput:
-        output = self._steps.test(batch)
+    def test_step(self, share: Share) -> EvaluationOutput:
+        output = self._steps.test(share)
         self._logged.update(output.sums)
         return output
 

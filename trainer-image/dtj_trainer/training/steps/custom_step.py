@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from dtj_trainer.compat.types import Array, MetricValues, Structure, Tensor
+from dtj_trainer.compat.types import Array, MetricValues, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
-from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras.learning_rate import keep_learning_rate, rate_of
 from dtj_trainer.training.keras.statistics import counters
@@ -69,12 +68,12 @@ class CustomStep:
         returned = self._step(self._state, batches[0] if self._accumulate == 1 else batches)
         return StepOutput(_scalars(returned, "train step"))
 
-    def test_step(self, batch: Structure) -> EvaluationOutput:
+    def test_step(self, share: Share) -> EvaluationOutput:
         import tensorflow as tf
 
         assert self._validation_step is not None
-        count = tf.cast(batch_length(batch), tf.float64)
-        means = _scalars(self._validation_step(self._state, batch), "validation step")
+        count = tf.cast(share.examples, tf.float64)
+        means = _scalars(self._validation_step(self._state, share.batch), "validation step")
         sums = {name: tf.math.multiply_no_nan(tf.cast(mean, tf.float64), count) for name, mean in means.items()}
         return EvaluationOutput(sums, count)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from dtj_trainer.compat.types import Array, MetricValues, Structure, Tensor
+from dtj_trainer.compat.types import Array, MetricValues, Tensor
 from dtj_trainer.data.adapters.batch_split import Share
 
 
@@ -53,8 +53,8 @@ class Trainable(Protocol):
     def train_step(self, shares: Sequence[Share]) -> StepOutput:
         """Make one update, in replica context, from the Shares of this replica."""
 
-    def test_step(self, batch: Structure) -> EvaluationOutput:
-        """Evaluate a local batch, in replica context, without training."""
+    def test_step(self, share: Share) -> EvaluationOutput:
+        """Evaluate the Share of this replica, in replica context, without training."""
 
     def add_metric_updates(self, updates: Sequence[Array], /) -> None:
         """Add arrays to the metrics' accumulators: the sum of the `metric_updates` of steps."""
