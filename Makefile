@@ -71,6 +71,10 @@ cluster-down: ## stop the test cluster, also after a crash
 e2e: ## run the end-to-end scenarios on the test cluster
 	$(in_environment) -m tools.stages e2e
 
+.PHONY: e2e-kind
+e2e-kind: ## run the end-to-end scenarios on a kind cluster
+	$(in_environment) -m tools.stages e2e-kind
+
 .PHONY: faults
 faults: ## crash, delay or refuse each write of the operator; results in build/results/faults.json
 	$(in_environment) -m tests.faults $(FAULT_ARGS)

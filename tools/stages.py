@@ -65,8 +65,11 @@ def module(name: str, *arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", name, *arguments)
 
 
-def pytest(name: str, *arguments: str) -> Stage:
-    return Stage(name, module("pytest", f"--junitxml={RESULTS / f'junit-{name}.xml'}", *arguments), tests=True)
+def pytest(name: str, *arguments: str, provider: str = "") -> Stage:
+    """Return a stage of tests; `provider` is that of the scenarios' cluster."""
+    chosen = ("env", f"DTJ_E2E_PROVIDER={provider}") if provider else ()
+    report = f"--junitxml={RESULTS / f'junit-{name}.xml'}"
+    return Stage(name, (*chosen, *module("pytest", report, *arguments)), tests=True)
 
 
 ONE_MORE = ("-n", str(len(os.sched_getaffinity(0)) + 1))
@@ -94,7 +97,20 @@ TEST = (
     pytest("trainer", *THREE, "-m", "trainer"),
     SCENARIOS,
 )
-PLANS = {"lint": LINT, "check": CHECK, "e2e": E2E, "test": TEST}
+E2E_KIND = (
+    Stage("build", module("e2e.cluster", "--provider", "kind", "build", "--images")),
+    pytest(
+        "e2e-kind",
+        *THREE,
+        "-m",
+        "e2e",
+        "--ignore=e2e/scenarios/test_first_minutes.py",
+        "e2e/scenarios",
+        provider="kind",
+    ),
+)
+"""The scenarios on a kind cluster, without those that are about the embedded cluster's own start."""
+PLANS = {"lint": LINT, "check": CHECK, "e2e": E2E, "e2e-kind": E2E_KIND, "test": TEST}
 
 
 def counts(report: Path) -> Counts | None:

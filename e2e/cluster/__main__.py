@@ -38,7 +38,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
             if options.provider == "existing" and options.images:
                 raise ClusterError("--images loads them into a cluster on this machine: leave it out, and push both.")
             archives = (
-                parallel_build.build_images_beside(*providers.PROGRAMS[options.provider]).archives
+                parallel_build.build_images_beside(*providers.programs(options.provider)).archives
                 if options.images
                 else {}
             )
@@ -59,7 +59,7 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
         case "load":
             _attached(options).load_image(options.archive, options.ref)
         case "build":
-            programs = options.programs or binaries.PROGRAMS
+            programs = options.programs or _default_programs(options.provider)
             if options.images:
                 parallel_build.build_images_beside(*programs)
             binaries.ensure(*programs)
@@ -68,6 +68,11 @@ def _carry_out(options: argparse.Namespace, kubectl_words: list[str]) -> int:
             program = str(binaries.path("kubectl"))
             os.execv(program, [program, f"--kubeconfig={config}", *kubectl_words])  # noqa: S606
     return 0
+
+
+def _default_programs(provider: str) -> tuple[str, ...]:
+    """Return the programs that all tests on this provider need."""
+    return (*providers.programs("kind"), "helm") if provider == "kind" else binaries.TESTS
 
 
 def _attached(options: argparse.Namespace) -> Cluster:
@@ -133,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("archive", type=Path)
     load.add_argument("ref", help="the name that pods use")
     build = command("build", "build the programs ahead of time")
-    build.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: all")
+    build.add_argument("programs", nargs="*", metavar="PROGRAM", help="default: those of all tests")
     build.add_argument("--images", action="store_true", help="and the operator's and the trainer's image")
     commands.add_parser("kubectl", help="run kubectl against it", add_help=False)
     return parser

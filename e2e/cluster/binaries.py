@@ -60,6 +60,8 @@ PROGRAMS = {
         *map(_kubernetes, ("kubelet", "kube-proxy")),
         Program("coredns", "coredns", "."),
         Program("helm", "kubernetes", "helm.sh/helm/v4/cmd/helm"),
+        _kubernetes("kubeadm"),
+        Program("kind", "kind", "sigs.k8s.io/kind"),
         Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
         Program("fake-gcs-server", "fake-gcs-server", "github.com/fsouza/fake-gcs-server"),
         Program("versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw"),
@@ -67,6 +69,9 @@ PROGRAMS = {
 }
 """In the order of need: an API server first."""
 
+KIND = ("kubeadm", "kind")
+TESTS = tuple(name for name in PROGRAMS if name not in KIND)
+"""What `make test` needs."""
 CONTROL_PLANE = ("etcd", "kube-apiserver", "kubectl")
 CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 NODE = ("kubelet", "kube-proxy", "coredns")

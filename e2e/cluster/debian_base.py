@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,24 +47,30 @@ class Base:
 
     def make(self, root: Path) -> None:
         """Fill the directory `root` (about 60 s); ClusterError with debootstrap's last lines where it fails."""
-        command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", SUITE, str(root)]
-        done = subprocess.run(
-            [*command, *([self.mirror] if self.mirror else [])],
-            capture_output=True, text=True, check=False, env=os.environ | apt_proxies(),
-        )  # fmt: skip
-        if done.returncode:
-            words = (done.stdout + done.stderr).strip().splitlines()[-4:]
-            raise ClusterError(
-                f"debootstrap could not make the base image: {' / '.join(words)}. "
-                "Check the network and the disk, then run the same command again."
-            )
-        for name in NOT_NEEDED:
-            for entry in (root / name).iterdir():
-                shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+        debootstrap(root, PACKAGES, self.mirror)
 
 
 def wanted() -> Base:
     return Base(mirror=apt_mirror(SOURCES))
+
+
+def debootstrap(root: Path, packages: Sequence[str], mirror: str | None) -> None:
+    """Install a minimal Debian with `packages` in `root`; ClusterError with debootstrap's last lines where it fails."""
+    install_tools("debootstrap")
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, str(root)]
+    done = subprocess.run(
+        [*command, *([mirror] if mirror else [])],
+        capture_output=True, text=True, check=False, env=os.environ | apt_proxies(),
+    )  # fmt: skip
+    if done.returncode:
+        words = (done.stdout + done.stderr).strip().splitlines()[-4:]
+        raise ClusterError(
+            f"debootstrap could not make the base image: {' / '.join(words)}. "
+            "Check the network and the disk, then run the same command again."
+        )
+    for name in NOT_NEEDED:
+        for entry in (root / name).iterdir():
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
 
 
 def apt_mirror(directory: Path) -> str | None:

@@ -34,7 +34,7 @@ from e2e.cluster import (
 )
 from e2e.cluster.api_client import ApiClient
 from e2e.cluster.audit import AuditLog
-from e2e.cluster.interface import ClusterError
+from e2e.cluster.interface import ClusterError, ServerPlace
 from e2e.cluster.machine import Machine
 from e2e.cluster.node import NodeHost
 from e2e.cluster.progress import phase, print_line
@@ -83,9 +83,20 @@ class EmbeddedCluster:
         return tuple(f"node-{index}" for index in range(1, self.record.nodes + 1))
 
     @property
+    def server_place(self) -> ServerPlace:
+        """Return the control plane's place on the bridge."""
+        inside = f"--net={network.NAMED / network.control_namespace(self.name)}"
+        return ServerPlace(network.CONTROL_ADDRESS, ("nsenter", inside))
+
+    @property
     def audit(self) -> AuditLog:
         """Return the log of every request that the API server served."""
         return AuditLog(self.directory / "control" / "audit.log")
+
+    @property
+    def unready_seconds(self) -> float:
+        """Return the seconds of silence after which a node is not ready."""
+        return bootstrap.LOST_AFTER_SECONDS
 
     @cached_property
     def api(self) -> ApiClient:
@@ -203,13 +214,13 @@ def up(
                 running.load_image(archive, ref)
             return running
         _require_space(home, images or {})
-        with _listening(port) as listening:
-            plan = Record(name, nodes, listening.getsockname()[1])
+        with listening(port) as host_port:
+            plan = Record(name, nodes, host_port.getsockname()[1])
             cluster = EmbeddedCluster(plan, host)
             began = time.monotonic()
             try:
                 plan.write()
-                _start(cluster, programs, listening, images or {})
+                _start(cluster, programs, host_port, images or {})
             except BaseException:
                 _remove(name)
                 raise
@@ -268,14 +279,14 @@ def _require_space(home: Path, images: Mapping[str, Path]) -> None:
 
 
 def _start(
-    cluster: EmbeddedCluster, programs: dict[str, Path], listening: socket.socket, images: Mapping[str, Path]
+    cluster: EmbeddedCluster, programs: dict[str, Path], host_port: socket.socket, images: Mapping[str, Path]
 ) -> None:
     with phase("network and machines"):
         network.build(cluster.name, cluster.record.nodes)
         (cluster.directory / "snapshotter").write_text(bootstrap.snapshotter(cluster.directory))
         keys = bootstrap.keys(cluster.directory, cluster.record.port, cluster.nodes)
-        machine.start_namespaced(cluster.control, network.control_namespace(cluster.name), keep=(listening.fileno(),))
-    bootstrap.start_server(cluster.control, programs, keys, listening.fileno())
+        machine.start_namespaced(cluster.control, network.control_namespace(cluster.name), keep=(host_port.fileno(),))
+    bootstrap.start_server(cluster.control, programs, keys, host_port.fileno())
     for name in cluster.nodes:
         bootstrap.prepare_node(cluster.node_host(name), keys)
     _give_images(cluster, {node.PAUSE: bootstrap.pause_image(), **images})
@@ -333,19 +344,19 @@ def _unready(cluster: EmbeddedCluster) -> str:
 
 
 @contextlib.contextmanager
-def _listening(port: int) -> Iterator[socket.socket]:
+def listening(port: int) -> Iterator[socket.socket]:
     """Yield the loopback socket that clients of this machine connect to."""
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket() as host_port:
+        host_port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind(("127.0.0.1", port))
+            host_port.bind(("127.0.0.1", port))
         except OSError as error:
             raise ClusterError(
                 f"Port {port} of 127.0.0.1 cannot be used ({error.strerror}): choose another with --port, "
                 "or leave it out to get a free one."
             ) from None
-        listening.listen(256)
-        yield listening
+        host_port.listen(256)
+        yield host_port
 
 
 def _remove(name: str) -> None:

@@ -29,6 +29,11 @@ class ExistingCluster:
         """Return None: its audit log is not accessible."""
         return None
 
+    @property
+    def server_place(self) -> None:
+        """Return None: its pods do not reach this machine."""
+        return None
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl with its kubeconfig."""
         return control_plane.kubectl(self.kubeconfig, *arguments, stdin=stdin)

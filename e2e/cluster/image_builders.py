@@ -1,4 +1,4 @@
-"""Builds images: with docker where its daemon answers and has BuildKit, else with buildah on a Debian of debootstrap.
+"""Builds images: with docker where it has BuildKit and the base image, else with buildah on a Debian of debootstrap.
 
 Both build the same Dockerfiles. buildah keeps its storage in `<cache>/buildah`, apart from the machine's own, and runs
 the steps in a chroot with the machine's network, so it needs root but no daemon, registry or container network. A
@@ -31,6 +31,7 @@ PIP_KEYS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", 
 CA_VARIABLES = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 TRUST_STORE = Path("/etc/ssl/certs/ca-certificates.crt")
 """Debian's trust store, with what the machine's administrator has added."""
+PULL_SECONDS = 300
 DISK_FULL = "no space left on device"
 WITH_BUILDKIT = {"DOCKER_BUILDKIT": "1"}
 """Its default since docker 23, which needs the plugin buildx for it; Debian's docker 20.10 has it built in."""
@@ -57,8 +58,8 @@ def choose() -> Builder:
         return Docker()
     if os.geteuid() != 0:
         raise ClusterError(
-            "Building images needs docker with a running daemon and buildx, or root for buildah: start docker, or run "
-            "this as root."
+            "Building images needs docker with a running daemon, buildx and its base image, or root for buildah: start "
+            "docker, or run this as root."
         )
     debian_base.install_tools("buildah")
     storage = paths.cache() / "buildah"
@@ -205,16 +206,21 @@ def _pip_config_list() -> str:
 
 
 def _docker_builds() -> bool:
-    """Tell whether its daemon answers, and the command accepts build secrets, which needs BuildKit."""
-    return bool(_docker("version", "--format", "{{.Server.Version}}")) and "--secret" in _docker("build", "--help")
+    """Tell whether its daemon answers, the command accepts build secrets (BuildKit), and the base image can be had."""
+    if not _docker("version", "--format", "{{.Server.Version}}") or "--secret" not in _docker("build", "--help"):
+        return False
+    if _docker("image", "inspect", "--format", "{{.Id}}", PULLED_BASE):
+        return True
+    with phase(f"docker pull {PULLED_BASE}"):
+        return bool(_docker("pull", "--quiet", PULLED_BASE, timeout=PULL_SECONDS))
 
 
-def _docker(*arguments: str) -> str:
-    """Return docker's standard output; empty where it is missing, fails, or takes more than ten seconds."""
+def _docker(*arguments: str, timeout: float = 10) -> str:
+    """Return docker's standard output; empty where it is missing, fails, or takes more than `timeout` seconds."""
     command = ["docker", *arguments]
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=10, env=os.environ | WITH_BUILDKIT
+            command, capture_output=True, text=True, check=False, timeout=timeout, env=os.environ | WITH_BUILDKIT
         )
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return ""

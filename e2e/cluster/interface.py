@@ -6,6 +6,7 @@ namespaces on one Linux machine) and `existing` (any kubeconfig).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -16,6 +17,14 @@ if TYPE_CHECKING:
 
 class ClusterError(Exception):
     """One sentence for a person: what is wrong, where, and what to do next."""
+
+
+@dataclass(frozen=True)
+class ServerPlace:
+    """Where a server has to run to be reached by pods: its address, and the command that runs another one there."""
+
+    address: str
+    enter: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -37,6 +46,10 @@ class Cluster(Protocol):
     @property
     def audit(self) -> AuditLog | None:
         """Every request that the API server served, where the provider can tell."""
+
+    @property
+    def server_place(self) -> ServerPlace | None:
+        """Where a server of this machine runs for the cluster's pods, if they can reach one."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as administrator and return its standard output.
@@ -61,6 +74,10 @@ class Cluster(Protocol):
 @runtime_checkable
 class NodeFaults(Protocol):
     """What can be done to a node of a cluster that runs on this machine."""
+
+    @property
+    def unready_seconds(self) -> float:
+        """The seconds of silence after which a node is not ready."""
 
     def stop_node(self, node: str) -> None:
         """Power the node off: kubelet, containerd and all containers end at once."""

@@ -83,6 +83,12 @@ def build(cluster: str, nodes: int) -> None:
         _forward(node_namespace(cluster, index))
 
 
+def add_namespace(name: str) -> None:
+    """Create a network namespace in which nothing but loopback is up."""
+    _ip("netns", "add", name)
+    _ip("-n", name, "link", "set", "lo", "up")
+
+
 def set_link(cluster: str, index: int, state: str) -> None:
     """Set a node's link `up` or `down`.
 

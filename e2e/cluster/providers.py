@@ -10,8 +10,6 @@ from e2e.cluster import binaries, embedded, existing, kind, prerequisites
 from e2e.cluster.interface import Cluster, ClusterError
 
 PROVIDERS = ("kind", "embedded", "existing")
-PROGRAMS = {"kind": ("kubectl",), "embedded": binaries.CLUSTER, "existing": ("kubectl",)}
-"""The programs of our own build that each needs."""
 
 
 def require(provider: str) -> None:
@@ -20,6 +18,16 @@ def require(provider: str) -> None:
         raise ClusterError(problem)
     if provider == "kind":
         kind.require_docker()
+
+
+def programs(provider: str) -> tuple[str, ...]:
+    """Return the names of the programs that are built for a provider."""
+    match provider:
+        case "embedded":
+            return binaries.CLUSTER
+        case "kind":
+            return kind.programs()
+    return ("kubectl",)
 
 
 def up(

@@ -24,22 +24,30 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def archive(program: str, ref: str) -> Path:
     """Return a docker archive of the program below binaries/, tagged `ref`; from the cache, or built now."""
-    source = paths.SOURCES / "binaries" / program
-    go = toolchain(binaries.minimum_go())
-    digest = hashlib.sha256((source / "main.go").read_bytes() + go.version.encode() + ref.encode()).hexdigest()[:16]
-    target = paths.cache() / "scratch" / f"{program}-{digest}.tar"
-    if target.exists():
-        return target
-    with locks.held(target.with_suffix(".lock"), f"another run to build the {program} image"):
-        built = target.with_suffix(".bin")
-        command = [str(go.command), "build", "-ldflags", "-s -w", "-o", str(built), "."]
-        done = subprocess.run(command, cwd=source, env=go.environment(), capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ClusterError(f"Go could not build {source}: {done.stderr.strip()}")
+    built = executable(program)
+    target = built.with_name(f"{built.name}-{hashlib.sha256(ref.encode()).hexdigest()[:8]}.tar")
+    if not target.exists():
         unfinished = target.with_suffix(f".{os.getpid()}")
         unfinished.write_bytes(pack(program, built.read_bytes(), ref, ARCHITECTURES.get(platform.machine(), "amd64")))
         unfinished.rename(target)
-        built.unlink()
+    return target
+
+
+def executable(program: str) -> Path:
+    """Return the static program below binaries/; from the cache, or built now."""
+    source = paths.SOURCES / "binaries" / program
+    go = toolchain(binaries.minimum_go())
+    digest = hashlib.sha256((source / "main.go").read_bytes() + go.version.encode()).hexdigest()[:16]
+    target = paths.cache() / "scratch" / f"{program}-{digest}"
+    if target.exists():
+        return target
+    with locks.held(target.with_suffix(".lock"), f"another run to build {program}"):
+        unfinished = target.with_suffix(f".{os.getpid()}")
+        command = [str(go.command), "build", "-ldflags", "-s -w", "-o", str(unfinished), "."]
+        done = subprocess.run(command, cwd=source, env=go.environment(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ClusterError(f"Go could not build {source}: {done.stderr.strip()}")
+        unfinished.rename(target)
     return target
 
 

@@ -119,9 +119,9 @@ class Demo:
         chosen = self._chosen
         if chosen.provider == "existing":
             images = named(chosen.operator_image, chosen.trainer_image)
-            binaries.ensure(*providers.PROGRAMS[chosen.provider], "helm")
+            binaries.ensure(*providers.programs(chosen.provider), "helm")
             return images
-        return parallel_build.build_images_beside(*providers.PROGRAMS[chosen.provider], "helm")
+        return parallel_build.build_images_beside(*providers.programs(chosen.provider), "helm")
 
     def close(self) -> None:
         """Write the figures so far; take the cluster down where that was asked for."""

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from e2e.cluster import NodeFaults
 from e2e.cluster.api_client import core_path
 from e2e.jobs import Job, manifest, shrink
 from e2e.kill import kill_training
@@ -50,9 +49,10 @@ def jobs(job_namespace: JobNamespace) -> Iterator[dict[str, Job]]:
     cluster = job_namespace.installation.cluster
     logs = cluster.shared_volume(job_namespace.name, "logs")
     with ExitStack() as stack:
-        if isinstance(cluster, NodeFaults) and logs is not None:
+        place = cluster.server_place
+        if place is not None and logs is not None:
             write_log(logs / "train.txt")
-            name_it(job_namespace, stack.enter_context(hdfs(beside(cluster.name))))
+            name_it(job_namespace, stack.enter_context(hdfs(beside(place))))
             convert(job_namespace)
             made["table"] = start(job_namespace, clicks(), f"--epochs={EPOCHS}", "--batch=100", "--rate=0.2")
         yield made
@@ -134,7 +134,7 @@ def test_clicks_are_learnt_through_the_loss_of_a_worker_and_of_a_parameter_serve
 ) -> None:
     """Check that a worker comes back without the chief, and a lost ps costs the steps since the last checkpoint."""
     if "table" not in jobs:
-        pytest.skip("only the embedded cluster has room for an HDFS that its pods reach")
+        pytest.skip("the pods of this cluster reach no server of this machine")
     job = jobs["table"]
 
     wait_until(lambda: len(job.pods()) == 5, 60, "five pods")

@@ -1,4 +1,4 @@
-"""HDFS on loopback or beside an embedded cluster: one NameNode and one DataNode, ready to serve WebHDFS."""
+"""HDFS on loopback or where a cluster's pods reach it: one NameNode and one DataNode, ready to serve WebHDFS."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from e2e.cluster import machine, network
+from e2e.cluster import machine
 from e2e.cluster.control_plane import free_port
-from e2e.cluster.interface import ClusterError
+from e2e.cluster.interface import ClusterError, ServerPlace
 from e2e.cluster.machine import Machine
 from e2e.cluster.wait import wait_until
 from e2e.stores import hadoop
@@ -61,10 +61,9 @@ def on_loopback() -> Hdfs:
     return Hdfs("127.0.0.1", free_port())
 
 
-def beside(cluster: str) -> Hdfs:
-    """Return an HDFS at the address of an embedded cluster's control plane, at WebHDFS' usual port."""
-    inside = f"--net={network.NAMED / network.control_namespace(cluster)}"
-    return Hdfs(network.CONTROL_ADDRESS, WEBHDFS_PORT, ("nsenter", inside))
+def beside(place: ServerPlace) -> Hdfs:
+    """Return an HDFS that a cluster's pods reach, at WebHDFS' usual port."""
+    return Hdfs(place.address, WEBHDFS_PORT, place.enter)
 
 
 @contextmanager
@@ -109,6 +108,7 @@ def _configure(home: Path, place: Hdfs) -> None:
         "dfs.namenode.safemode.extension": "0",
         "dfs.datanode.data.dir": f"{home}/data",
         "dfs.datanode.hostname": place.address,
+        "dfs.client.use.datanode.hostname": "true",  # the address it calls from may be another of this machine's
         "dfs.datanode.address": anywhere,
         "dfs.datanode.ipc.address": anywhere,
         "dfs.datanode.http.address": anywhere,

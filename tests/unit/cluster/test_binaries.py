@@ -49,5 +49,5 @@ def test_a_go_version_is_read(text, read):
 
 
 def test_an_unknown_program_is_refused_by_name():
-    with pytest.raises(ClusterError, match="'kubeadm' is none of the programs"):
-        binaries.ensure("kubeadm")
+    with pytest.raises(ClusterError, match="'kubeproxy' is none of the programs"):
+        binaries.ensure("kubeproxy")

@@ -128,4 +128,4 @@ def test_what_is_no_image_archive_is_refused_by_name(tmp_path):
 def test_kind_shares_one_directory_between_its_workers(tmp_path):
     asked = kind.configuration(2, 0, tmp_path)
     assert [entry["role"] for entry in asked["nodes"]] == ["control-plane", "worker", "worker"]
-    assert all(entry["extraMounts"][0]["hostPath"] == str(tmp_path) for entry in asked["nodes"][1:])
+    assert all(entry["extraMounts"][0]["hostPath"] == str(tmp_path / "volumes") for entry in asked["nodes"][1:])

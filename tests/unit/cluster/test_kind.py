@@ -39,6 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program(tools / "kind", KIND.format(home=tmp_path))
     program(tools / "kubectl", f"#!/bin/sh\ncat {tmp_path}/nodes\n")
     (tmp_path / "clusters").touch()
+    write_nodes(tmp_path, [], [])
     (tmp_path / "seconds").write_text("0")
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     monkeypatch.setenv("DTJ_STATE", str(tmp_path / "state"))
@@ -49,6 +50,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def running(home: Path, *taints: list[str]) -> None:
     """Add the cluster dtj with a control plane and a node for each list of taints."""
     (home / "clusters").write_text("dtj\n")
+    write_nodes(home, *taints)
+
+
+def write_nodes(home: Path, *taints: list[str]) -> None:
     nodes = [{"metadata": {"name": f"n{at}"}, "spec": {"taints": keys}} for at, keys in enumerate(([""], *taints))]
     (home / "nodes").write_text(json.dumps({"items": nodes}))
 
@@ -99,13 +104,13 @@ def test_a_cluster_that_is_there_and_does_not_answer_is_refused(home: Path):
     lambda: command.main(["up", "--provider", "kind", "--images"]),
     lambda: demo.main(["--provider", "kind"]),
 ])  # fmt: skip
-def test_docker_and_kind_are_looked_for_before_anything_is_built(
+def test_docker_is_looked_for_before_anything_is_built(
     main, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(parallel_build, "build_images_beside", lambda *_: pytest.fail("images are built"))
     assert main() == 1
-    assert "needs docker, which is not on PATH" in " ".join(capsys.readouterr().err.split())
+    assert "needs a running docker, and this machine has no apt-get" in " ".join(capsys.readouterr().err.split())
 
 
 def test_of_the_programs_kind_needs_kubectl_alone(home: Path, monkeypatch: pytest.MonkeyPatch):

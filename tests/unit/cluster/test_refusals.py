@@ -53,7 +53,7 @@ def test_a_busy_port_is_refused_by_number():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ClusterError, match=f"Port {port} of 127.0.0.1"), embedded._listening(port):
+        with pytest.raises(ClusterError, match=f"Port {port} of 127.0.0.1"), embedded.listening(port):
             pass
 
 
@@ -98,7 +98,7 @@ def test_a_lock_held_too_long_is_refused_by_what_holds_it(tmp_path):
 
 def test_kind_without_docker_is_refused(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ClusterError, match="needs docker, which is not on PATH"):
+    with pytest.raises(ClusterError, match="needs a running docker, and this machine has no apt-get"):
         kind.up()
 
 

@@ -136,10 +136,11 @@ def test_a_disk_too_full_for_a_build_is_refused_before_it_begins(checkout, cache
     assert builder.built == []
 
 
-def a_docker(folder: Path, *, build_help: str) -> None:
-    """Write a fake command of that name whose daemon answers."""
+def a_docker(folder: Path, *, build_help: str, has: str = "", pulls: str = "exit 1") -> None:
+    """Write a fake command of that name whose daemon answers; `has` and `pulls` tell of the base image."""
     command = folder / "docker"
-    command.write_text(f'#!/bin/sh\ncase "$1" in version) echo 28.2.2 ;; build) {build_help} ;; esac\n')
+    cases = f"version) echo 28.2.2 ;; build) {build_help} ;; image) {has or 'exit 1'} ;; pull) {pulls} ;;"
+    command.write_text(f'#!/bin/sh\ncase "$1" in {cases} esac\n')
     command.chmod(0o755)
 
 
@@ -149,20 +150,29 @@ def test_a_docker_that_takes_no_build_secrets_builds_nothing(tmp_path, monkeypat
     a_docker(tmp_path, build_help=build_help)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(ClusterError, match=r"buildx, or root"):
+    with pytest.raises(ClusterError, match="and its base image, or root"):
         image_builders.choose()
 
 
-def test_a_docker_with_buildkit_is_taken(tmp_path, monkeypatch):
-    a_docker(tmp_path, build_help="echo '--secret stringArray'")
+@pytest.mark.parametrize("base", [{"has": "echo sha256:1"}, {"pulls": "echo python:3.11"}])
+def test_a_docker_with_buildkit_is_taken_where_it_has_the_base_image_or_pulls_it(tmp_path, monkeypatch, base):
+    a_docker(tmp_path, build_help="echo '--secret stringArray'", **base)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert image_builders.choose() == image_builders.Docker()
+
+
+def test_a_docker_that_cannot_pull_the_base_image_builds_nothing(tmp_path, monkeypatch):
+    a_docker(tmp_path, build_help="echo '--secret stringArray'")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterError, match="and its base image, or root"):
+        image_builders.choose()
 
 
 def test_without_docker_and_root_the_sentence_names_both_ways_out(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(ClusterError, match=r"running daemon and buildx, or root"):
+    with pytest.raises(ClusterError, match="running daemon, buildx and its base image, or root"):
         image_builders.choose()
 
 
