@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from dtj.cli.manifests import ManifestError, dump, parse
 from dtj.convert import ConversionError, convert
 
 LISTS = ("List", "TFJobList", "JobList")
-"""Kinds of documents whose items are jobs, as `kubectl get -o yaml` prints them."""
-OTHER_JOBS = ("kubeflow.org/", "batch.volcano.sh/")
+"""Kinds of documents whose items may be jobs, as `kubectl get -o yaml` and API servers print them."""
+OTHER_JOBS = re.compile(r"([\w.]+\.)?kubeflow\.org/|batch\.volcano\.sh/")
+"""API versions of kinds for which people may expect a conversion."""
 
 
 @dataclass(slots=True)
@@ -61,10 +63,8 @@ def _documents(name: str, report: Report) -> Iterator[tuple[str, Any]]:
         text = (sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()).decode("utf-8-sig")
         for line, document in parse(text):
             place = f"{shown}:{line}"
-            if isinstance(document, Mapping) and document.get("kind") in LISTS and _items(document):
-                yield from ((place, item) for item in _items(document))
-            else:
-                yield place, document
+            for item in _items(document):
+                yield place, item
     except OSError as problem:
         report.error(shown, f"the file cannot be read: {problem.strerror}.")
     except UnicodeDecodeError as problem:
@@ -75,9 +75,16 @@ def _documents(name: str, report: Report) -> Iterator[tuple[str, Any]]:
         report.error(f"{shown}:{problem.line}", f"{problem}.")
 
 
-def _items(document: Mapping[str, Any]) -> list[Any]:
-    found = document.get("items")
-    return found if isinstance(found, list) else []
+def _items(document: Any) -> list[Any]:
+    """Return the items of a list, else the document alone."""
+    items = document.get("items") if isinstance(document, Mapping) and document.get("kind") in LISTS else None
+    if not isinstance(items, list):
+        return [document]
+    if document["kind"] == "List":
+        return items
+    # An API server leaves out what the list says of all its items.
+    common = {"apiVersion": document.get("apiVersion"), "kind": document["kind"].removesuffix("List")}
+    return [{**common, **item} if isinstance(item, Mapping) else item for item in items]
 
 
 def _convert(place: str, document: Any, report: Report) -> Any:
@@ -86,7 +93,7 @@ def _convert(place: str, document: Any, report: Report) -> Any:
         raise ConversionError("the document is no object: every manifest has apiVersion, kind and metadata")
     conversion = convert(document)
     if conversion is None:
-        if str(document.get("apiVersion")).startswith(OTHER_JOBS):
+        if OTHER_JOBS.match(str(document.get("apiVersion"))):
             kind = document.get("kind")
             report.note(
                 place, f"{kind} is no TFJob and no Volcano job with the plugin tensorflow: it is printed as it is."

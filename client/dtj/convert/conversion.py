@@ -77,7 +77,8 @@ def begin(document: Mapping[str, Any], api_version: str) -> tuple[Conversion, Fi
         )
     if not NAME.fullmatch(name):
         raise metadata.error(
-            "name", "becomes part of host names: use a-z, 0-9 and '-', begin with a letter and end with none of '-'"
+            "name",
+            "becomes part of host names: use a-z, 0-9 and '-', begin with a letter, and end with a letter or digit",
         )
     manifest |= {"metadata": {"name": name, **_metadata(metadata)}, "spec": {}}
     if QUEUE_LABEL in manifest["metadata"].get("labels", {}):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dtj.convert.conversion import Conversion
 
+INTEGER_MAX = 2_147_483_647
+
 
 class Fields:
     """The fields of one object. Each is read by its type; those that nobody has read are named at the end.
@@ -51,14 +53,13 @@ class Fields:
             raise self.error(name, f"is {one_line(found)}: use {one_of(words)}")
         return found
 
-    def integer(self, name: str, most: int | None = None) -> int | None:
-        """Read an integer that is not negative."""
+    def integer(self, name: str, most: int = INTEGER_MAX) -> int | None:
+        """Read an integer from 0 to `most`."""
         found = self._get(name, int, "an integer")
         if found is None:
             return None
-        if found < 0 or (most is not None and found > most):
-            limits = "at least 0" if most is None else f"from 0 to {most:,}"
-            raise self.error(name, f"is {found}: use a number {limits}")
+        if not 0 <= found <= most:
+            raise self.error(name, f"is {found}: use a number from 0 to {most:,}")
         return int(found)
 
     def boolean(self, name: str) -> bool | None:

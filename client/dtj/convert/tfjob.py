@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dtj.convert.conversion import Conversion, begin
-from dtj.convert.fields import Fields, shown
+from dtj.convert.fields import Fields, one_line, shown
 from dtj.convert.pod_template import convert_template
 from dtj.convert.replicas import convert_count, convert_restart_policy, use_strategy_none
 
@@ -90,12 +90,13 @@ def _convert_replica(conversion: Conversion, given: Fields, role: str) -> dict[s
 
 def _with_old_labels(value: Any, path: str) -> list[str]:
     """Return the paths of selectors that name a label of training-operator's pods."""
-    if isinstance(value, dict):
-        named = [f"{path}.{key}" for key in value if str(key).startswith(OLD_LABELS)]
-        return named + [found for key, one in value.items() for found in _with_old_labels(one, f"{path}.{key}")]
+    if isinstance(value, str):
+        return [path] if value.startswith(OLD_LABELS) else []
     if isinstance(value, list):
         return [found for number, one in enumerate(value) for found in _with_old_labels(one, f"{path}[{number}]")]
-    return [path] if isinstance(value, str) and value.startswith(OLD_LABELS) else []
+    parts = {f"{path}.{one_line(str(name))}": name for name in value} if isinstance(value, dict) else {}
+    named = [place for place, name in parts.items() if str(name).startswith(OLD_LABELS)]
+    return named + [found for place, name in parts.items() for found in _with_old_labels(value[name], place)]
 
 
 def _run_policy(conversion: Conversion, spec: Fields) -> Fields:
@@ -133,7 +134,7 @@ def _convert_run_policy(conversion: Conversion, given: Fields) -> None:
         conversion.note(
             f"{given.at('backoffLimit')} is failurePolicy.maxRestarts: replaced pods count too, and disruptions do not."
         )
-    else:
+    elif any(role["restartPolicy"] != "Never" for role in spec["replicaSpecs"].values()):
         conversion.note(
             f"{given.at('backoffLimit')} is not set: failurePolicy.maxRestarts is 3, and a TFJob restarts without end."
         )

@@ -79,16 +79,27 @@ def test_a_name_that_no_job_can_have_ends_with_1(name: str):
     assert ended.stderr.startswith("stdin:1: error: TFJob")
 
 
-def test_lists_of_kubectl_are_converted_one_by_one():
+@pytest.mark.parametrize(
+    "list_kind", [{"apiVersion": "v1", "kind": "List"}, {"apiVersion": "kubeflow.org/v1", "kind": "TFJobList"}]
+)
+def test_the_items_of_a_list_are_converted_one_by_one(list_kind: dict[str, Any]):
     items = [TFJOBS["workers"], UNKNOWN_ROLE, CONFIG_MAP]
-    ended = convert("-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": items}))
+    if list_kind["kind"] == "TFJobList":  # as an API server answers
+        items = [{name: value for name, value in item.items() if name not in list_kind} for item in items[:2]] + items[
+            2:
+        ]
+    ended = convert("-", stdin=json.dumps(list_kind | {"metadata": {}, "items": items}))
     assert ended.returncode == 1
     assert [one["kind"] for one in documents(ended.stdout)] == ["DistributedTrainingJob", "ConfigMap"]
+    assert NO_ROLE in ended.stderr
 
 
 @pytest.mark.parametrize(
     "document",
-    [volcano([]) | {"spec": {"plugins": {"pytorch": []}}}, {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}],
+    [
+        volcano([]) | {"spec": {"plugins": {"pytorch": []}}},
+        {"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob"},
+    ],
 )
 def test_a_job_of_another_framework_is_printed_and_told(document: dict[str, Any]):
     ended = convert("-", stdin=stream(document))

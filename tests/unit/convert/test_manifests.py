@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -113,3 +114,12 @@ def test_documents_before_a_fault_are_read():
     assert next(documents) == (1, {"a": 1})
     with pytest.raises(ManifestError):
         next(documents)
+
+
+@given(st.text("a1:-?[]{},&*!|>'\"#%@`<~= \n\té\x01", max_size=30))
+@settings(deadline=None)
+def test_any_text_is_read_or_refused(text: str):
+    with suppress(ManifestError):
+        for _, document in parse(text):
+            with suppress(RecursionError):  # an alias of what it stands in
+                dump(document)

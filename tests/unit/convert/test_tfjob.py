@@ -154,10 +154,11 @@ def test_suspend_stays(suspend):
     assert conversion.spec.get("suspend") is suspend
 
 
-def test_without_a_limit_of_restarts_the_default_is_told():
-    conversion = convert_tfjob(tfjob({"Worker": replica()}))
+@pytest.mark.parametrize(("policy", "told"), [("OnFailure", True), ("Never", False)])
+def test_without_a_limit_of_restarts_the_default_is_told(policy, told):
+    conversion = convert_tfjob(tfjob({"Worker": replica(2, policy)}))
     assert "failurePolicy" not in conversion.spec
-    assert says(conversion, "backoffLimit is not set: failurePolicy.maxRestarts is 3")
+    assert says(conversion, "backoffLimit is not set: failurePolicy.maxRestarts is 3") is told
 
 
 def test_policies_of_older_tfjobs_stand_beside_the_replicas():
@@ -289,7 +290,7 @@ def named(name: Any) -> dict[str, Any]:
         (tfjob({"Worker": replica(1, "Sometimes")}), "is Sometimes: use Never, Always, OnFailure or ExitCode"),
         (tfjob({"Worker": replica()}, successPolicy="Half"), "is Half: use AllWorkers or ChiefWorker"),
         (tfjob({"Worker": replica()}, runPolicy={"cleanPodPolicy": "Some"}), "is Some: use All, Running or None"),
-        (tfjob({"Worker": replica()}, runPolicy={"backoffLimit": -1}), "is -1: use a number at least 0"),
+        (tfjob({"Worker": replica()}, runPolicy={"backoffLimit": -1}), "is -1: use a number from 0 to 2,147,483,647"),
         (
             tfjob({"Worker": replica(ports=[PORTS[0], {"name": "tf", "containerPort": 1}])}),
             r"ports\[1\].name is tf, which is the name of TensorFlow's port, and that is another one: rename it",
