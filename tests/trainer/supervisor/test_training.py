@@ -115,6 +115,19 @@ def test_the_last_epochs_metrics_are_told_everywhere_before_the_program_ends(lau
     assert said["events"] == pytest.approx(said["result"])
 
 
+def test_the_wait_for_a_slow_generator_is_a_part_of_its_steps(launch: Launcher):
+    pod = launch.start("slow_generator.py")
+
+    def metric(name: str) -> float:
+        found = re.search(rf"^{name} (\S+)$", pod.get("/metrics")[1], re.MULTILINE)
+        return float(found[1]) if found else 0.0
+
+    until(lambda: "dtj: strategy" in pod.log, "no training")
+    until(lambda: metric("dtj_steps_total") > 40, "no 40 steps")
+    assert metric("dtj_data_wait_seconds_total") > 0.5 * metric("dtj_step_seconds_sum")
+    assert 1 < float(str(pod.status()["stepsPerSecond"])) < 20
+
+
 def test_a_save_that_hangs_is_given_up_in_one_sentence(launch: Launcher, tmp_path: Path):
     environment = job(tmp_path) | {"TEST_FLUSH_SECONDS": "600"}
     pod = launch.start("--save-seconds", "1", "--restarts", "0", "training.py", "100000", environment=environment)

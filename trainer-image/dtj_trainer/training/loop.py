@@ -126,14 +126,16 @@ class _Run:
         loop.checkpoints.check_for_errors()
         if self.context.workers == 1 and commands.preempted.is_set():
             self._save_and_exit()
+        asked = time.monotonic()
         steps = self._steps()
+        waited = time.monotonic() - asked  # for data whose end is not known: its schedule looks ahead
         if loop.hooks.batch_begin is not None:
             loop.hooks.batch_begin(self.position.step)
         self.profiler.before(self.position.step, steps)
         started = time.monotonic()
         result = loop.runner(steps, self._votes(), loop.schedule.batches_of(self.position.step))
-        seconds = time.monotonic() - started
-        self._advance(steps, seconds, result)
+        seconds = waited + time.monotonic() - started
+        self._advance(steps, seconds, replace(result, data_wait_seconds=result.data_wait_seconds + waited))
         self.profiler.after(self.position.step)
         if loop.hooks.batch_end is not None:
             loop.hooks.batch_end(self.position.step - 1, {**self.steps.means(), **loop.trainable.local_metrics()})
