@@ -147,6 +147,17 @@ class Reason(StrEnum):
     VALID = "Valid"
 
 
+FAILED_REASONS = (
+    Reason.MAX_RESTARTS_EXCEEDED,
+    Reason.RESTART_POLICY_NEVER,
+    Reason.PERMANENT_FAILURE,
+    Reason.FAILED_BY_RULE,
+    Reason.DEADLINE_EXCEEDED,
+    Reason.START_DEADLINE_EXCEEDED,
+)
+"""The reasons of the condition Failed."""
+
+
 class Cause(StrEnum):
     """The cause of an incident; a key of `status.restarts.byCause`."""
 

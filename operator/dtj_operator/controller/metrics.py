@@ -15,7 +15,7 @@ from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
-from dtj_operator.api.enums import Cause, ConditionType, Phase
+from dtj_operator.api.enums import FAILED_REASONS, Cause, ConditionType, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -91,6 +91,12 @@ class Metrics:
         self._in_place_recoveries = Counter(
             "dtj_in_place_recoveries_total", "Recoveries in place by cause.", ["cause"], registry=registry
         )
+        # From 0 on, because Prometheus sees no increase in the first value of a series.
+        for reason in FAILED_REASONS:
+            self._jobs_failed.labels(reason)
+        for cause in Cause:
+            self._restarts.labels(cause)
+            self._in_place_recoveries.labels(cause)
         self._pods_created = Counter("dtj_pods_created_total", "Pods created.", registry=registry)
         self._recovery = Histogram(
             "dtj_recovery_seconds",

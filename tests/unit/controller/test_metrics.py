@@ -38,6 +38,13 @@ def test_restarts_count_by_cause_and_only_what_is_new():
     assert value(metrics, "dtj_restarts_total", cause="Evicted") == 1
 
 
+def test_counters_by_cause_and_reason_begin_at_0_so_that_prometheus_sees_their_first_increase():
+    metrics = Metrics()
+    assert value(metrics, "dtj_restarts_total", cause="Killed") == 0
+    assert value(metrics, "dtj_in_place_recoveries_total", cause="Stalled") == 0
+    assert value(metrics, "dtj_jobs_failed_total", reason="MaxRestartsExceeded") == 0
+
+
 def test_a_recovery_is_observed_once():
     metrics = Metrics()
     opened = status(lastIncident={"time": "t"})

@@ -36,6 +36,7 @@ def test_the_metrics_page_names_what_the_contract_names():
     metrics.loss = 0.25
     page = page_of(metrics)
     for line in ('dtj_step_seconds_bucket{le="0.025"} 10.0', "dtj_step_seconds_count 10.0", "dtj_loss 0.25",
-                 'dtj_restarts_total{cause="peer-lost"} 1.0', 'dtj_bringup_seconds{phase="import"} 1.5',
+                 'dtj_restarts_total{cause="peer-lost"} 1.0', 'dtj_restarts_total{cause="stalled"} 0.0',
+                 'dtj_bringup_seconds{phase="import"} 1.5',
                  "dtj_stalls_total 0.0", "dtj_steps_total 0.0", "dtj_examples_total 0.0"):  # fmt: skip
         assert line in page.splitlines()

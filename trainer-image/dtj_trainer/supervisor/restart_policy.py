@@ -19,6 +19,8 @@ from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 
 PEER_LOST: Final = "peer-lost"
 """The cause of a restart that follows from what happened to a peer."""
+CAUSES: Final = ("killed", PEER_LOST, "stalled", "preempted")
+"""All causes of a restart."""
 QUICK_SECONDS: Final = 1.0
 """A process that ends sooner has failed at its start."""
 FIRST_BACKOFF: Final = 0.25

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dtj_trainer.cluster.cgroup import resident_bytes
 from dtj_trainer.ipc.messages import CheckpointRestored, CheckpointSaved, Message, PhaseChanged, StepsDone
 from dtj_trainer.supervisor.progress import BRINGUP_PHASES
+from dtj_trainer.supervisor.restart_policy import CAUSES
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -62,7 +63,8 @@ class Metrics:
     loss: float | None = None
     learning_rate: float | None = None
     last_checkpoint_step: int | None = None
-    restarts: Counter[str] = field(default_factory=Counter)
+    restarts: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(CAUSES, 0)))
+    """From 0 on, because Prometheus sees no increase in the first value of a series."""
     stalls: int = 0
     bringup: dict[str, float] = field(default_factory=dict)
 
