@@ -11,29 +11,23 @@ import pytest
 import yaml
 
 from e2e.cluster import prometheus
-from tests.support.chart import CHART, of_kind, one
+from tests.support import monitoring
+from tests.support.chart import of_kind, one
+from tests.support.monitoring import DOCS
 
 pytestmark = pytest.mark.contract
 
-DOCS = CHART.parents[1] / "docs"
 ON = {"enabled": True}
 KINDS = ("ServiceMonitor", "PodMonitor", "ClusterPodMonitoring", "PodMonitoring", "ClusterRules", "PrometheusRule")
-DASHBOARD = json.loads((CHART / "dashboards" / "dtj.json").read_text())
-PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-ALERTS = [rule for group in yaml.safe_load((CHART / "files" / "alerts.yaml").read_text()) for rule in group["rules"]]
+DASHBOARD = json.loads(monitoring.DASHBOARD.read_text())
+PANELS = monitoring.panels()
+ALERTS = monitoring.alerts()
 EXPRESSIONS = [rule["expr"] for rule in ALERTS] + [query["expr"] for panel in PANELS for query in panel["targets"]]
 
 
 def rules(documents, kind="PrometheusRule"):
     (found,) = of_kind(documents, kind)
     return {rule["alert"]: rule for group in found["spec"]["groups"] for rule in group["rules"]}
-
-
-def scrape_configs():
-    """Return the scrape configs of the docs by name."""
-    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / "howto" / "operate.md").read_text(), re.DOTALL)
-    (found,) = [yaml.safe_load(block) for block in blocks if block.startswith("scrape_configs:")]
-    return {each["job_name"]: each for each in found["scrape_configs"]}
 
 
 def test_nothing_of_it_is_there_unless_asked_for(render):
@@ -65,7 +59,7 @@ def test_the_scrape_configs_of_the_docs_relabel_as_the_pod_monitor_does(render):
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     names = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
     monitored = [{names.get(key, key): value for key, value in rule.items()} for rule in endpoint["relabelings"]]
-    documented = scrape_configs()["dtj-trainer"]["relabel_configs"]
+    documented = monitoring.scrape_configs()["dtj-trainer"]["relabel_configs"]
     # The Prometheus operator adds the labels namespace, pod and container, and keeps the pods that run.
     own = [rule for rule in monitored if rule.get("action") != "labeldrop" and rule.get("target_label") != "job"]
     assert [rule for rule in documented if rule in own] == own
@@ -164,7 +158,8 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_follow_its_variables():
     ]
     assert len(cells) == len(set(cells))
     assert max(x for x, _ in cells) < 24
-    assert len({each["id"] for each in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
+    for key in ("id", "title"):
+        assert len({each[key] for each in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
     for each in PANELS:
         assert {query["datasource"]["uid"] for query in each["targets"]} == {"${datasource}"}
     used = set(re.findall(r"\$(\w+)", " ".join(EXPRESSIONS))) - {"labels", "value", "__rate_interval"}

@@ -1,0 +1,5 @@
+"""Makes no step."""
+
+import time
+
+time.sleep(600)
