@@ -94,6 +94,14 @@ async def test_a_recovery_in_place_that_the_success_pod_tells_of_is_counted_and_
     assert b'dtj_in_place_recoveries_total{cause="Killed"} 2.0' in operator.manager.metrics.text()
 
 
+async def test_a_time_that_no_utc_has_ends_no_operator(api_server, kubelet):
+    last = {"time": "0001-01-01T00:00:00+23:59", "seconds": 1, "cause": "killed", "role": "worker", "index": 0}
+    async with running_operator(api_server, progress=True):
+        api_server.create(JOBS, job())
+        async with trainer(api_server, said(api_server, recoveries={"count": 1, "last": last})):
+            await until(lambda: status(api_server).get("restarts", {}).get("inPlace") == 1)
+
+
 async def test_a_trainer_of_an_earlier_version_shows_the_uid_itself(api_server, kubelet):
     async with running_operator(api_server, progress=True):
         api_server.create(JOBS, job())

@@ -22,14 +22,13 @@ class WireModel(BaseModel):
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """Parse an RFC 3339 time of the API. Returns None for an empty or invalid text."""
+    """Parse an RFC 3339 time of the API. Returns None for an empty or invalid text, and for a time that UTC has not."""
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return _aware(datetime.fromisoformat(text))
+    except (ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def whole_second(moment: datetime) -> datetime:

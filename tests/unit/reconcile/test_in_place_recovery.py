@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dtj_operator.reconcile.decide import decide
 from dtj_operator.reconcile.state.trainer_messages import COUNTS_BELOW, read_progress, read_recoveries
@@ -92,6 +95,28 @@ def test_what_a_pod_says_of_its_recoveries_is_bounded():
         "role": "",
         "index": 0,
     }
+
+
+OFFSETS = st.timedeltas(timedelta(hours=-23, minutes=-59), timedelta(hours=23, minutes=59)).map(timezone)
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.integers(), max_size=2),
+    st.datetimes(timezones=OFFSETS).map(lambda time: time.isoformat()),
+    st.sampled_from(["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "worker", "killed"]),
+)  # fmt: skip
+
+
+@given(
+    last=st.fixed_dictionaries({}, optional=dict.fromkeys(KILLED, VALUES)),
+    values=st.fixed_dictionaries({}, optional=dict.fromkeys(("step", "epoch", "loss", "metrics"), VALUES)),
+)
+def test_whatever_a_pod_says_breaks_nothing(last: dict[str, Any], values: dict[str, Any]):
+    world = job(worker=1).running()
+    recoveries = read_recoveries({"recoveries": {"count": 1, "last": last}}, "u", world.now)
+    assert recoveries is not None
+    assert recoveries.last.time <= world.now
+    assert recoveries.last.model_dump_json()
+    progress = read_progress(values, world.now)
+    assert progress is None or progress.model_dump_json()
 
 
 # What people see in the end
