@@ -20,10 +20,10 @@ USER: Final = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"
 RIGHTS: Final = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
-def rendered(chart: Path = CHART, values: Path | None = None) -> list[dict[str, Any]]:
-    """Render a chart with its default values, and those of a file; returns its documents."""
+def rendered(chart: Path = CHART, values: Path | None = None, *, tests: bool = False) -> list[dict[str, Any]]:
+    """Render a chart with its default values, and those of a file; returns its documents, on request with its tests."""
     command = [str(binaries.path("helm")), "template", "dtj-operator", str(chart), "--namespace", OPERATOR_NAMESPACE]
-    command += ["--values", str(values)] if values else []
+    command += [*(["--values", str(values)] if values else []), *([] if tests else ["--skip-tests"])]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return [document for document in yaml.load_all(done.stdout, yaml.CSafeLoader) if document]
 

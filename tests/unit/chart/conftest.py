@@ -28,7 +28,7 @@ def render(helm: Path) -> Callable[..., list[dict[str, Any]]]:
             for name, value in values.items()
             for flag in ("--set-json", f"{name.replace('__', '.')}={json.dumps(value)}")
         ]
-        command = [str(helm), "template", release, str(CHART), "--namespace", namespace, *flags]
+        command = [str(helm), "template", release, str(CHART), "--namespace", namespace, "--skip-tests", *flags]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ValueError(done.stderr)
