@@ -232,7 +232,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="most that it may take (default: 60)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=tuple(STAGES))
     parser.add_argument("--add", action="store_true", help="add these stages to the figures of the last run")
-    parser.add_argument("--source", type=Path, default=subject.SOURCE, help="source root of the operator to measure")
+    parser.add_argument(
+        "--source",
+        type=lambda word: Path(word).resolve(),
+        default=subject.SOURCE,
+        help="source root of the operator to measure",
+    )
     parser.add_argument("--keep", action="store_true", help="also keep the figures in bench/results/")
     return parser.parse_args()
 
