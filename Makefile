@@ -46,10 +46,15 @@ fmt: ## format the code and apply the linter's safe fixes
 	$(in_environment) -m tools.fmt
 
 .PHONY: generate
-generate: ## write the CRD, and the pictures and tables of the docs, from the code
+generate: ## write the CRD, the chart's README, and the pictures and tables of the docs, from the code
 	$(in_environment) -m tools.crds
+	$(in_environment) -m tools.chart_readme
 	$(in_environment) -m tools.pictures
 	$(in_environment) -m tests.corpus.table
+
+.PHONY: manifests
+manifests: ## write plain manifests for kubectl and Kustomize from the Helm chart
+	$(in_environment) -m tools.manifests
 
 .PHONY: images
 images: ## build both container images, with docker or buildah
