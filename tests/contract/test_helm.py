@@ -1,0 +1,54 @@
+"""The commands of docs/howto/operate.md that install, upgrade, roll back and uninstall, with the real helm."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+
+from e2e.cluster import binaries
+from e2e.cluster.control_plane import ControlPlane
+from tests.contract.operator_under_test import Jobs
+from tests.support.chart import CHART
+from tests.support.monitoring import DOCS
+
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
+
+NAMESPACE = "by-helm"
+CRD = "distributedtrainingjobs.dtj.dev"
+
+
+def test_jobs_and_their_kind_outlive_upgrade_rollback_and_uninstall(control_plane: ControlPlane):
+    def helm(*arguments: str) -> None:
+        command = [str(binaries.path("helm")), "--kubeconfig", str(control_plane.kubeconfig), *arguments]
+        done = subprocess.run([*command, "--namespace", NAMESPACE], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def names(kind: str) -> list[str]:
+        return control_plane.kubectl("get", kind, "-o", "name", "-n", NAMESPACE).split()
+
+    # Another test may have made the CRD.
+    helm("install", "dtj-operator", str(CHART), "--create-namespace", "--take-ownership")
+    control_plane.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+    jobs = Jobs(control_plane, NAMESPACE)
+    jobs.create("train")
+    try:
+        helm("upgrade", "dtj-operator", str(CHART), "--reset-then-reuse-values", "--set", "replicas=2")
+        assert names("pdb") == ["poddisruptionbudget.policy/dtj-operator"]
+        helm("rollback", "dtj-operator")
+        assert names("pdb") == []
+        without = ("--reuse-values", "--set", "crds.install=false")
+        helm("upgrade", "dtj-operator", str(CHART), *without)
+        assert jobs.names() == ["train"]
+        helm("upgrade", "dtj-operator", str(CHART), "--reuse-values", "--set", "crds.install=true", "--take-ownership")
+        helm("uninstall", "dtj-operator")
+        assert names("deployments") == []
+        assert jobs.names() == ["train"]
+    finally:
+        jobs.delete_all()
+
+
+@pytest.mark.parametrize("verb", ["upgrade", "rollback", "uninstall", "test"])
+def test_the_page_has_the_commands(verb: str):
+    assert re.search(rf"^helm {verb} dtj-operator ", (DOCS / "howto" / "operate.md").read_text(), re.MULTILINE)
