@@ -51,7 +51,7 @@ class Conversion:
         return ConversionError(f"{self.name}: {sentence}")
 
 
-def begin(document: Mapping[str, Any], api_version: str) -> tuple[Conversion, Fields]:
+def start_conversion(document: Mapping[str, Any], api_version: str) -> tuple[Conversion, Fields]:
     """Return an empty job with the name, labels and annotations of another, and the fields of that.
 
     Raises ConversionError, also where the other has another version than `api_version`.

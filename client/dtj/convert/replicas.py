@@ -6,20 +6,20 @@ from dtj.convert.conversion import Conversion
 from dtj.convert.fields import Fields
 
 REPLICAS_MAX = 2_000
-BY_EVIDENCE = "a pod that was evicted, preempted, deleted or lost with its node is replaced all the same"
-RESTARTS = {
+AFTER_DISRUPTION = "a pod that was evicted, preempted, deleted or lost with its node is replaced all the same"
+RESTART_NOTES = {
     "Always": "the kubelet restarts the container in its pod, and each end but one with code 0 counts towards "
     "failurePolicy.maxRestarts",
     "OnFailure": "a failed pod is replaced by a new one and counts towards failurePolicy.maxRestarts; before, the "
     "kubelet restarted the container in its pod",
-    "Never": f"a failure fails the job; {BY_EVIDENCE}",
+    "Never": f"a failure fails the job; {AFTER_DISRUPTION}",
     "ExitCode": "128, 134 and 139 fail the job, and 42 and 75 are restarted; with a TFJob it is the other way round",
 }
 """What each restart policy does."""
-EVALUATOR_RESTARTS = {
+EVALUATOR_NOTES = {
     "Always": "the kubelet restarts the container in its pod",
     "OnFailure": "a failed pod is replaced by a new one",
-    "Never": f"a failed pod stays as it is; {BY_EVIDENCE}",
+    "Never": f"a failed pod stays as it is; {AFTER_DISRUPTION}",
     "ExitCode": "a failed pod is replaced by a new one, whatever the code",
 }
 """What each does for an evaluator, whose failure never concerns the job."""
@@ -42,7 +42,7 @@ def convert_restart_policy(conversion: Conversion, given: Fields, role: str, all
         conversion.note(
             f"{path} Always becomes OnFailure: a {role} that ends with 0 is done, and is not started again."
         )
-    notes = EVALUATOR_RESTARTS if role == "evaluator" else RESTARTS
+    notes = EVALUATOR_NOTES if role == "evaluator" else RESTART_NOTES
     conversion.note(f"{path} {policy}: {notes[policy]}.")
     return policy
 

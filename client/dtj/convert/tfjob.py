@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dtj.convert.conversion import Conversion, begin
+from dtj.convert.conversion import Conversion, start_conversion
 from dtj.convert.fields import Fields, one_line, shown
 from dtj.convert.pod_template import convert_template
 from dtj.convert.replicas import convert_count, convert_restart_policy, use_strategy_none
@@ -29,7 +29,7 @@ def is_tfjob(document: Mapping[str, Any]) -> bool:
 
 def convert_tfjob(document: Mapping[str, Any]) -> Conversion:
     """Return the job that does the same. Raises ConversionError."""
-    conversion, job = begin(document, "kubeflow.org/v1")
+    conversion, job = start_conversion(document, "kubeflow.org/v1")
     for condition in job.object_at("status").objects_at("conditions"):
         if (ended := condition.string("type")) in {"Succeeded", "Failed"} and condition.string("status") == "True":
             conversion.note(f"{condition.path} says {ended}: the job is done, and the new one would run it again.")

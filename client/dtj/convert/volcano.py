@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from dtj.convert.conversion import ROLES, Conversion, begin
+from dtj.convert.conversion import ROLES, Conversion, start_conversion
 from dtj.convert.fields import Fields, one_line, one_of, shown
 from dtj.convert.pod_template import DEFAULT_PORT, convert_template, main_container
 from dtj.convert.replicas import convert_count, convert_restart_policy, use_strategy_none
@@ -51,7 +51,7 @@ def is_volcano_job(document: Mapping[str, Any]) -> bool:
 
 def convert_volcano_job(document: Mapping[str, Any]) -> Conversion:
     """Return the job that does the same. Raises ConversionError."""
-    conversion, job = begin(document, "batch.volcano.sh/v1alpha1")
+    conversion, job = start_conversion(document, "batch.volcano.sh/v1alpha1")
     spec = job.object_at("spec")
     plugins = spec.object_at("plugins")
     names, port = _plugin_arguments(conversion, plugins)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dtj.convert import Conversion, ConversionError
-from dtj.convert.replicas import RESTARTS
+from dtj.convert.replicas import RESTART_NOTES
 from dtj.convert.tfjob import convert_tfjob
 from dtj_operator.reconcile.failures.exit_codes import ExitVerdict, exit_verdict
 from tests.support.foreign_jobs import (
@@ -99,7 +99,7 @@ def test_restart_policies_stay_but_always_where_a_pod_ends(policy: str | None, b
 def test_the_exit_codes_that_differ_are_those_that_are_told():
     """training-operator restarts codes from 128 on."""
     differ = [code for code in range(1, 256) if (exit_verdict(code) is ExitVerdict.RETRYABLE) != (code >= 128)]
-    assert sorted(map(int, re.findall(r"\d+", RESTARTS["ExitCode"]))) == differ
+    assert sorted(map(int, re.findall(r"\d+", RESTART_NOTES["ExitCode"]))) == differ
 
 
 @pytest.mark.parametrize("policy", ["All", "Running", "None", None])
