@@ -37,6 +37,8 @@ class TrainContext:
     """The names of all trainings that have begun in this program, in their order."""
     finished: FinishedTraining | None = None
     """The last training that has finished."""
+    interrupted: Exception | None = None
+    """What cut off a training, or what followed it, and calls for another start: the program may have caught it."""
     strategy_released: bool = False
     """Whether the strategy is the default one during trainings alone, because the first of them has ended."""
 

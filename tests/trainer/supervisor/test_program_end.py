@@ -127,6 +127,61 @@ def test_sigterm_after_the_training_leaves_the_program_its_grace(
     assert (tmp_path / "state" / "done.json").exists() == (code == 0)
 
 
+CATCHES = """
+import os, sys, time
+import numpy as np
+import dtj
+job_kind, leaves = sys.argv[1], sys.argv[2]
+def trains_by_fit():
+    import keras
+    dtj.init()
+    x = np.ones((96, 8), "float32")
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    def slow(batch, logs):
+        print("SAY step", flush=True)
+        time.sleep(0.2)
+    callbacks = [keras.callbacks.LambdaCallback(on_train_batch_end=slow)]
+    dtj.fit(model, x, x[:, :1], epochs=1000, batch_size=24, callbacks=callbacks)
+def trains_by_hand():
+    import tensorflow as tf
+    with dtj.session() as job:
+        made = tf.Variable(0)
+        for step in range((job.checkpoints.restore(made=made) or 0) + 1, 1000):
+            print("SAY step", flush=True)
+            time.sleep(0.2)
+            try:
+                job.report(step=step)
+            except Exception:
+                break
+try:
+    trains_by_fit() if job_kind == "fit" else trains_by_hand()
+except Exception as error:
+    print("SAY caught", type(error).__name__, flush=True)
+if leaves == "exit":
+    sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize(("kind", "workers", "leaves"), [("fit", 1, ""), ("fit", 2, "exit"), ("hand", 1, "")])
+def test_a_program_that_catches_what_asks_it_to_leave_is_preempted_and_not_done(
+    kind: str, workers: int, leaves: str, launch: Launcher, tmp_path: Path
+):
+    program = tmp_path / "catches.py"
+    program.write_text(CATCHES)
+    environment = saving(tmp_path / "state")
+    pods = launch.cluster(
+        str(program), kind, leaves, workers=workers, environments=dict.fromkeys(range(workers), environment)
+    )
+    until(lambda: all(pod.said.count("step") > 2 for pod in pods), "not all train")
+    for pod in pods:
+        pod.process.terminate()
+    assert [pod.wait() for pod in pods] == [42] * workers, pods[0].log
+    assert [pod.termination()["class"] for pod in pods] == ["preempted"] * workers
+    assert pods[0].last_line.startswith("asked to leave; saved step ")
+    assert not (tmp_path / "state" / "done.json").exists()
+
+
 def test_an_evaluator_ends_when_the_chiefs_program_has(launch: Launcher, tmp_path: Path):
     program, state = str(TRAINING_PROGRAMS / "again.py"), tmp_path / "state"
     alone = {"TF_CONFIG": '{"cluster": {}, "task": {"type": "evaluator", "index": 0}}', **saving(state)}

@@ -37,12 +37,15 @@ def exit_on_failure(context: TrainContext) -> Iterator[None]:
     """End a process that runs without `dtj-run` by `os._exit`, with its line and exit code, on an error.
 
     An interpreter that shuts down with dead peers takes up to 20 seconds. Under `dtj-run` every exception ends in
-    `end_of_failure`. An error raised in Python code within a graph is raised as if there were no graph.
+    `end_of_failure`; if the program catches one that interrupts the job, that happens when it has ended. An error
+    raised in Python code within a graph is raised as if there were no graph.
     """
     try:
         yield
     except Exception as error:
         status = exit_status_of(error)
+        if status.exit_class in LEAVES_AT_ONCE:
+            context.interrupted = error
         unsupervised = not context.reporter.connected
         if unsupervised and (status.exit_class in LEAVES_AT_ONCE or context.workers > 1):
             if status.exit_class == "user-error":

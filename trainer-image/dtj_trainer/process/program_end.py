@@ -38,11 +38,14 @@ def program_ended() -> None:
     """Write done.json, on the chief of a program that has trained; in its evaluator, wait until the chief has.
 
     Raises:
+        Exception: what has interrupted a training, where the program has caught it and gone on.
         Fenced: a newer attempt owns the checkpoint directory.
         UserError: the disk is full.
         PeerLost: the volume or the store fails.
     """
     for context in _contexts:
+        if context.interrupted is not None:
+            raise context.interrupted
         environment, finished = context.environment, context.finished
         directory = environment.checkpoint.directory
         if not directory or finished is None:

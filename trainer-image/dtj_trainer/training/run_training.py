@@ -274,4 +274,4 @@ def _finish(training: Training, checkpoints: CheckpointManager, step: int, metri
             checkpoints.record_finished(step, metrics)
     context.coordination.barrier()
     context.reporter.training_finished(step if checkpoints.directory else None)
-    context.finished = FinishedTraining(step, metrics)
+    context.finished, context.interrupted = FinishedTraining(step, metrics), None

@@ -79,7 +79,8 @@ class Session:
         self._profiler.before(step, 1)
         due = self._scheduled_stops.due(step, self._seconds_per_step)
         if due == LEAVE:
-            self._leave(step)
+            with exit_on_failure(self._context):
+                self._leave(step)
         if due == SAVE:
             self._context.commands.checkpoint_wanted.clear()
             self.checkpoints.save_again(step)
