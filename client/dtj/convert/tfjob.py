@@ -159,6 +159,6 @@ def _convert_success(conversion: Conversion, spec: Fields, roles: Mapping[str, A
     else:
         spec.leave_out("successPolicy", "a job succeeds with its chief, or with worker 0, as a TFJob does")
     conversion.note(
-        "If another pod fails while the chief or worker 0 succeeds, the job is Succeeded; a TFJob is Succeeded and "
-        "Failed."
+        "If another pod fails while the chief or worker 0 succeeds, the job is Succeeded; a TFJob may be both "
+        "Succeeded and Failed."
     )
