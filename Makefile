@@ -19,7 +19,7 @@ WHAT ?= tests/unit
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: check
 check: ## lint, type check and quick tests, in under two minutes
@@ -59,6 +59,18 @@ manifests: ## write plain manifests for kubectl and Kustomize from the Helm char
 .PHONY: images
 images: ## build both container images, with docker or buildah
 	$(in_environment) -m e2e.cluster.images build
+
+.PHONY: publish-images
+publish-images: ## build both images and push them to the registry REGISTRY
+	$(in_environment) -m tools.publish images
+
+.PHONY: publish-chart
+publish-chart: ## push the Helm chart to the registry REGISTRY, for the images published there
+	$(in_environment) -m tools.publish chart
+
+.PHONY: publish-signatures
+publish-signatures: ## sign what was published, with cosign
+	$(in_environment) -m tools.publish signatures
 
 .PHONY: demo
 demo: ## train on a two-node cluster on this machine and kill a worker (DEMO_ARGS=--help)

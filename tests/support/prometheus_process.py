@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-from e2e.cluster import prometheus
+from e2e.cluster import debian_programs
 from e2e.cluster.wait import wait_until
 from tests.support.ports import free_port
 
@@ -66,7 +66,10 @@ def running(folder: Path, config: dict[str, Any], groups: list[dict[str, Any]]) 
     (folder / "prometheus.yaml").write_text(yaml.safe_dump(config | {"rule_files": ["rules.yaml"]}))
     port, log = free_port(), folder / "prometheus.log"
     command = [
-        *(str(prometheus.ensure() / "prometheus"), f"--web.listen-address=127.0.0.1:{port}"),
+        *(
+            str(debian_programs.ensure("prometheus", "prometheus") / "prometheus"),
+            f"--web.listen-address=127.0.0.1:{port}",
+        ),
         *(f"--config.file={folder / 'prometheus.yaml'}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"),
     ]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:

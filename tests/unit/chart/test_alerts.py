@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.cluster import prometheus
+from e2e.cluster import debian_programs
 from tests.support.monitoring import alert_groups, alerts
 
 pytestmark = pytest.mark.contract
@@ -118,6 +118,6 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path):
     ]
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": alert_groups()}))
     (tmp_path / "tests.yaml").write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": tests}))
-    command = [str(prometheus.ensure() / "promtool"), "test", "rules", "tests.yaml"]
+    command = [str(debian_programs.ensure("prometheus", "promtool") / "promtool"), "test", "rules", "tests.yaml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

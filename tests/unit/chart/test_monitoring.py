@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.cluster import prometheus
+from e2e.cluster import debian_programs
 from tests.support import monitoring
 from tests.support.chart import of_kind, one
 from tests.support.monitoring import DOCS
@@ -116,7 +116,10 @@ def test_prometheus_accepts_the_rules(render, tmp_path: Path):
     file = tmp_path / "rules.yaml"
     file.write_text(yaml.safe_dump(found["spec"]))
     done = subprocess.run(
-        [prometheus.ensure() / "promtool", "check", "rules", file], capture_output=True, text=True, check=False
+        [debian_programs.ensure("prometheus", "promtool") / "promtool", "check", "rules", file],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, f"{len(ALERTS)} rules found" in done.stdout) == (0, True), done.stdout + done.stderr
 
