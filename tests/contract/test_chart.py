@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane
+from e2e.cluster.toolchain import toolchain
 from e2e.cluster.wait import wait_until
 from tests.contract.operator_under_test import SECONDS, operator
 from tests.support.chart import OPERATOR_NAMESPACE, RIGHTS, of_kind, one, rendered
@@ -66,6 +68,46 @@ def test_an_api_server_takes_everything_that_can_be_rendered_and_knows_each_fiel
     assert kinds <= {document["kind"] for document in documents}
     # Only the controllers, which do not run here, would make the account that a pod needs.
     documents = [document for document in documents if document["kind"] != "Pod"]
+    said = control_plane.kubectl(
+        "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(documents)
+    )
+    assert len(said.splitlines()) == len(documents)
+
+
+MODULE = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0")
+SUM = "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="
+"""Of the module's sources, as in a go.sum."""
+MONITORS = ("podmonitors", "prometheusrules", "servicemonitors")
+
+
+def _prometheus_operator(folder: Path) -> Path:
+    """Return the sources of the Prometheus operator, which have its CRDs."""
+    go = toolchain(binaries.minimum_go())
+    command = [str(go.command), "mod", "download", "-json", "@".join(MODULE)]
+    done = subprocess.run(command, cwd=folder, env=go.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert found["Sum"] == SUM
+    return Path(found["Dir"])
+
+
+def test_an_api_server_with_the_prometheus_operators_kinds_takes_monitors_and_rules(
+    control_plane: ControlPlane, tmp_path: Path
+):
+    definitions = _prometheus_operator(tmp_path) / "example" / "prometheus-operator-crd"
+    for plural in MONITORS:
+        file = definitions / f"monitoring.coreos.com_{plural}.yaml"
+        control_plane.kubectl("apply", "--server-side", "-f", str(file))
+        control_plane.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
+    on = {"enabled": True, "interval": "15s", "scrapeTimeout": "10s", "labels": {"release": "a"}}
+    on |= {"metricRelabelings": [{"action": "labeldrop", "regex": "a"}]}
+    rules = {"enabled": True, "ruleLabels": {"team": "ml"}, "runbookUrl": "https://example.org"}
+    monitored = {"serviceMonitor": on, "podMonitor": on, "prometheusRule": rules}
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"metrics": monitored}))
+    control_plane.namespace(OPERATOR_NAMESPACE)
+    documents = of_kind(rendered(values=values), "PodMonitor", "PrometheusRule", "ServiceMonitor")
+    assert len(documents) == len(MONITORS)
     said = control_plane.kubectl(
         "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(documents)
     )
