@@ -23,7 +23,8 @@ def convert_template(
 ) -> dict[str, Any]:
     """Return a template whose main container is ready for the operator. Raises ConversionError.
 
-    The port of TensorFlow is the one called `port_name`, or else the one with `port_number`.
+    The port of TensorFlow is the one called `port_name`, or else the one with `port_number`. The operator itself
+    declares the default port where it is missing.
     """
     metadata, spec = given.object_at("metadata"), given.object_at("spec")
     given.name_rest()
@@ -83,12 +84,14 @@ def _set_port(
     ports = given.objects_at("ports")
     names = [port.string("name") for port in ports]
     numbers = [port.integer("containerPort") for port in ports]
+    found: int | None = None
     if port_name in names:
-        found: int | None = names.index(port_name)
-    else:
-        found = numbers.index(port_number) if port_number in numbers else None
-    if PORT in names and names.index(PORT) != found:
-        raise ports[names.index(PORT)].error(
+        found = names.index(port_name)
+    elif port_number != DEFAULT_PORT and port_number in numbers:
+        found = numbers.index(port_number)
+    ours = names.index(PORT) if PORT in names else found
+    if ours is not None and ours != found and (found is not None or numbers[ours] != port_number):
+        raise ports[ours].error(
             "name", f"is {PORT}, which is the name of TensorFlow's port, and that is another one: rename it"
         )
     if found is not None and names[found] != PORT:
@@ -96,7 +99,10 @@ def _set_port(
             port.kept() | ({"name": PORT} if number == found else {}) for number, port in enumerate(ports)
         ]
         if names[found]:
-            conversion.note(f"{ports[found].at('name')}{shown(names[found])} becomes {PORT}.")
+            conversion.note(
+                f"{ports[found].at('name')}{shown(names[found])} becomes {PORT}, in probes too: change a Service that "
+                "names it."
+            )
             for probe in ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
                 if probe in container:
                     container[probe] = _with_port_renamed(container[probe], names[found])

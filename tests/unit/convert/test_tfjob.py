@@ -211,11 +211,21 @@ def test_port_and_tf_config_of_the_template_are_ours():
     path = "spec.tfReplicaSpecs.Worker.template.spec"
     for words in (
         f"{path}.containers[0].env[0] (TF_CONFIG) is left out: the operator sets it",
-        f"{path}.containers[0].ports[0].name (tfjob-port) becomes tf",
+        f"{path}.containers[0].ports[0].name (tfjob-port) becomes tf, in probes too: change a Service that names it",
         f"{path}.restartPolicy (OnFailure) is left out",
         f"{path}.hostname (me) is left out",
     ):
         assert says(conversion, words), words
+
+
+@pytest.mark.parametrize("port", [
+    {"name": "grpc", "containerPort": 2222}, {"containerPort": 2222}, {"name": "tf", "containerPort": 2222},
+])  # fmt: skip
+def test_a_port_of_another_name_keeps_it(port):
+    """The operator declares the default port of TensorFlow itself."""
+    conversion = convert_tfjob(tfjob({"Worker": replica(ports=[port])}))
+    assert pod(conversion)["containers"][0]["ports"] == [port]
+    assert not says(conversion, "becomes tf")
 
 
 def test_a_second_container_stays_as_it_is():

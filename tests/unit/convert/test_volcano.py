@@ -50,8 +50,11 @@ def test_tasks_are_roles_by_the_plugins_arguments():
 
 
 def test_a_port_with_the_plugins_number_gets_our_name():
-    assert main(convert_volcano_job(volcano([with_port(containerPort=2222)])))["ports"] == [
-        {"containerPort": 2222, "name": "tf"}
+    assert main(convert_volcano_job(volcano([with_port(containerPort=3000)], "--port=3000")))["ports"] == [
+        {"containerPort": 3000, "name": "tf"}
+    ]
+    assert main(convert_volcano_job(volcano([with_port(name="grpc", containerPort=2222)])))["ports"] == [
+        {"name": "grpc", "containerPort": 2222}
     ]
     conversion = convert_volcano_job(volcano([with_port(name="grpc", containerPort=3000)], "--port=3000"))
     assert main(conversion)["ports"] == [{"name": "tf", "containerPort": 3000}]
