@@ -186,6 +186,15 @@ def sparse() -> Told:
     return told(model, fit(model, rows, y))
 
 
+def ragged() -> Told:
+    rows = tf.RaggedTensor.from_tensor(ids, lengths=1 + np.arange(103) % 6)
+    data = tf.data.Dataset.from_tensor_slices((rows, y)).batch(34)  # the last batch is one example
+    layers = [keras.layers.Embedding(50, 4), keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((None,), dtype="int32"), *layers])
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    return told(model, fit(model, data.map(lambda ids, wanted: (ids.to_tensor(), wanted))))
+
+
 def two_inputs() -> Told:
     one, two = keras.Input((8,)), keras.Input((6,))
     model = keras.Model([one, two], keras.layers.Dense(1)(keras.layers.Concatenate()([one, two])))
@@ -435,6 +444,7 @@ CASES: list[Callable[[], Told]] = [
     positions_of_each_example,
     positions_accumulated,
     sparse,
+    ragged,
     two_inputs,
     two_outputs,
     two_outputs_accumulated,

@@ -71,6 +71,12 @@ for name, path in {**hot, "job_prefix": folder / "job" / "ckpt-40"}.items():
     other = keras.optimizers.SGD(0.01, momentum=0.9)  # whose state no checkpoint has
     again = dtj.fit(compiled(other), pipeline(), steps=1, batch_size=24, initial_weights=path)
     told[f"hot_{name}"] = again.metrics["loss"] / before
+    same = compiled(keras.optimizers.Adam(0.003))  # of the class whose state and learning rate each of them has
+    dtj.fit(same, pipeline(), steps=1, batch_size=24, initial_weights=path)
+    told[f"rate_and_steps_{name}"] = [
+        float(same.optimizer.learning_rate.numpy()),
+        int(same.optimizer.iterations.numpy()),
+    ]
 wider = keras.Sequential([keras.Input((8,)), keras.layers.Dense(17), keras.layers.Dense(1)])
 wider.compile("sgd", "mse")
 deeper = keras.Sequential([*model.layers, keras.layers.Dense(1)])
