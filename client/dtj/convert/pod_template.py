@@ -85,7 +85,7 @@ def _set_port(
     names = [port.string("name") for port in ports]
     numbers = [port.integer("containerPort") for port in ports]
     found: int | None = None
-    if port_name in names:
+    if port_name and port_name in names:
         found = names.index(port_name)
     elif port_number != DEFAULT_PORT and port_number in numbers:
         found = numbers.index(port_number)

@@ -56,6 +56,7 @@ def test_a_port_with_the_plugins_number_gets_our_name():
     assert main(convert_volcano_job(volcano([with_port(name="grpc", containerPort=2222)])))["ports"] == [
         {"name": "grpc", "containerPort": 2222}
     ]
+    assert main(convert_volcano_job(volcano([with_port(containerPort=8080)])))["ports"] == [{"containerPort": 8080}]
     conversion = convert_volcano_job(volcano([with_port(name="grpc", containerPort=3000)], "--port=3000"))
     assert main(conversion)["ports"] == [{"name": "tf", "containerPort": 3000}]
     assert says(conversion, "ports[0].name (grpc) becomes tf")
