@@ -37,6 +37,8 @@ PROGRAMS: Final = Path(__file__).parent / "programs"
 TARGETS: Final = "targets.json"
 WINDOW: Final = "10s"
 PATIENCE: Final = 45.0
+SLOW: Final = ("--workers=1", "--kube-api-qps=25", "--kube-api-burst=50")
+"""Flags of an operator that needs seconds for many new jobs, and not for few."""
 BINDING: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/dtj-operator"
 
 
@@ -159,9 +161,8 @@ def scene(
     with ExitStack() as stack:
         prometheus = stack.enter_context(running(folder, _config(folder, port), monitoring.quick_alerts(WINDOW)))
         found = Scene(jobs, folder, prometheus, stack)
-        with operator(
-            account, f"--metrics-bind-address=127.0.0.1:{port}", "--workers=1", f"--namespace={jobs.namespace}"
-        ):
+        here = (f"--metrics-bind-address=127.0.0.1:{port}", f"--namespace={jobs.namespace}")
+        with operator(account, *here, *SLOW):
             jobs.until(lambda: bool(prometheus.history("leader_election_master_status == 1")), "a leader")
             _create_jobs(found)
             _train(found)
@@ -169,6 +170,7 @@ def scene(
             _lose_rights(found, strict_control_plane)
         found.wait_for("DtjOperatorDown")
         yield found
+        jobs.delete_all()
 
 
 def _create_jobs(scene: Scene) -> None:
