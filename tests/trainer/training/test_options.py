@@ -24,7 +24,12 @@ def test_the_options_of_fit_do_what_they_say(devices, tmp_path):
         assert said[checkpoint] == pytest.approx(said["hot_file"], rel=1e-4)
     for name in ("file", "directory", "prefix", "job", "job_prefix"):
         assert said[f"rate_and_steps_{name}"] == [pytest.approx(0.003), 1], name
-    for refused, path in (("no_weights", "none.weights.h5"), ("wider", "job"), ("deeper", "job/ckpt-40")):
+    for refused, path in (
+        ("short", "short/ckpt"),
+        ("no_weights", "none.weights.h5"),
+        ("wider", "job"),
+        ("deeper", "job/ckpt-40"),
+    ):
         assert said[refused].startswith(f"initial_weights {tmp_path}/{path} cannot be used (")
         assert said[refused].endswith("); give weights or a checkpoint of this model")
     assert said["bfloat16"]["policy"] == "mixed_bfloat16"

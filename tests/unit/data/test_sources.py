@@ -43,6 +43,18 @@ def test_parquet_reads_the_asked_columns_row_group_by_row_group(tmp_path):
     assert source.example({"half": 1.0, "id": 2}) == ({"half": 1.0}, 2)
 
 
+def test_a_parquet_page_with_a_wrong_checksum_is_refused_with_its_file(tmp_path):
+    file = tmp_path / "a.parquet"
+    plain = {"compression": "NONE", "use_dictionary": False}
+    parquet.write_table(pa.table({"x": np.arange(1000.0)}), file, write_page_checksum=True, **plain)
+    written = bytearray(file.read_bytes())
+    written[written.index(np.float64(500).tobytes())] ^= 1
+    file.write_bytes(written)
+    source = data.parquet(file)
+    with pytest.raises(PreflightFailed, match=rf"{file} cannot be read \(.*checksum.*\)"):
+        source.read(source.blocks[0])
+
+
 def test_parquet_lists_of_fixed_length_are_vectors(tmp_path):
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(12), "float32"), 3)
     parquet.write_table(pa.table({"v": vectors}), tmp_path / "a.parquet", row_group_size=2)

@@ -45,7 +45,8 @@ class Parquet:
         from pyarrow import parquet
 
         with explain_read_errors(block.file.name), block.file.for_arrow() as file:
-            whole = parquet.ParquetFile(file, metadata=self._footers[block.file.name], pre_buffer=True)
+            footer = self._footers[block.file.name]
+            whole = parquet.ParquetFile(file, metadata=footer, pre_buffer=True, page_checksum_verification=True)
             table = whole.read_row_group(block.start, columns=self._columns.names)
         return self._columns.arrays(block.file.name, table, self._empty)
 

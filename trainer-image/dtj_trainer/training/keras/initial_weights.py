@@ -25,7 +25,7 @@ def load_initial_weights(model: Model, path: str) -> None:
         parts = tf.train.TrackableView.children(model).items()
         weights = tf.train.Checkpoint(**{name: part for name, part in parts if part is not model.optimizer})
         tf.train.Checkpoint(model=weights).read(prefix).expect_partial().assert_existing_objects_matched()
-    except (OSError, ValueError, AssertionError, tf.errors.OpError) as error:
+    except (OSError, ValueError, AssertionError, IndexError, RuntimeError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise PreflightFailed(
             f"initial_weights {path} cannot be used ({reason}); give weights or a checkpoint of this model"
