@@ -13,7 +13,8 @@ pytestmark = pytest.mark.trainer
 PROGRAM = "one_process.py"
 CASES = (
     "arrays", "sample_weights", "class_weights", "short_epochs", "dataset", "fewer_examples_than_replicas",
-    "sum_of_losses", "gradient_accumulation_steps", "gradient_accumulation_steps_clipped", "embedding",
+    "sum_of_losses", "gradient_accumulation_steps", "gradient_accumulation_steps_clipped",
+    "averages_that_overwrite", "embedding",
     "masked_loss", "evaluation_stopped_by_the_chief", "weighted_mean", "positions", "positions_of_each_example",
     "positions_accumulated", "sparse", "ragged", "two_inputs", "two_outputs", "two_outputs_accumulated",
     "own_step_of_two_outputs", "added_losses", "endpoint_layer", "two_phases", "keras_callbacks",

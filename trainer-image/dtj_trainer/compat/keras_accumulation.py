@@ -1,4 +1,7 @@
-"""Keras' own `gradient_accumulation_steps` on several replicas, where Keras itself cannot trace it."""
+"""Keras' own `gradient_accumulation_steps` and `ema_overwrite_frequency` on several replicas, where Keras itself cannot
+trace them: it leaves the replica context inside of a condition, which TensorFlow refuses. Here the condition is inside
+of what leaves it. Seen in 3.12 (the first) and 3.15.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +13,7 @@ from dtj_trainer.compat.types import Tensor
 
 @contextmanager
 def accumulation_over_replicas(optimizers: Sequence[Any]) -> Iterator[None]:
-    """Let optimizers inside accumulate gradients that are equal on all replicas.
-
-    Keras leaves the replica context inside of a condition, which TensorFlow refuses; here the condition is inside of
-    what leaves it. Seen in 3.12 and 3.15.
-    """
+    """Let optimizers inside accumulate gradients that are equal on all replicas."""
     accumulating = [each for each in optimizers if getattr(each, "gradient_accumulation_steps", None)]
     for each in accumulating:
         each._backend_apply_gradients = partial(_apply, each)  # noqa: SLF001
@@ -23,6 +22,48 @@ def accumulation_over_replicas(optimizers: Sequence[Any]) -> Iterator[None]:
     finally:
         for each in accumulating:
             del each._backend_apply_gradients  # noqa: SLF001
+
+
+@contextmanager
+def overwrites_over_replicas(optimizers: Sequence[Any]) -> Iterator[None]:
+    """Let optimizers inside overwrite the weights by their averages, which are equal on all replicas."""
+    frequencies = {
+        id(each): each.ema_overwrite_frequency
+        for each in optimizers
+        if getattr(each, "use_ema", False) and each.ema_overwrite_frequency
+    }
+    overwriting = [each for each in optimizers if id(each) in frequencies]
+    for each in overwriting:
+        each.ema_overwrite_frequency = None
+        each._update_model_variables_moving_average = partial(_average, each, frequencies[id(each)])  # noqa: SLF001
+    try:
+        yield
+    finally:
+        for each in overwriting:
+            each.ema_overwrite_frequency = frequencies[id(each)]
+            del each._update_model_variables_moving_average  # noqa: SLF001
+
+
+def _average(optimizer: Any, frequency: int, variables: Sequence[Any]) -> None:
+    """Update the averages of variables, and overwrite these by them at each `frequency`th step; in replica context."""
+    import tensorflow as tf
+
+    type(optimizer)._update_model_variables_moving_average(optimizer, variables)  # noqa: SLF001
+    averages = optimizer._model_variables_moving_average  # noqa: SLF001
+    pairs = [(each, average) for each, average in zip(variables, averages, strict=True) if average is not None]
+    ends = tf.equal((optimizer._iterations.value + 1) % frequency, 0)  # noqa: SLF001
+    tf.distribute.get_replica_context().merge_call(partial(_overwrite_merged, pairs=pairs), args=(ends,))
+
+
+def _overwrite_merged(strategy: Any, ends: Any, *, pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Do so for all replicas, in cross-replica context."""
+    import tensorflow as tf
+
+    def overwrite() -> None:
+        for each, average in pairs:
+            strategy.extended.update(each.value, lambda held, value: held.assign(value), (average.value,), group=False)
+
+    tf.cond(strategy.experimental_local_results(ends)[0], overwrite, lambda: None)
 
 
 def _apply(optimizer: Any, gradients: Sequence[Tensor], variables: Sequence[Any]) -> None:

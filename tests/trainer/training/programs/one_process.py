@@ -90,6 +90,13 @@ def gradient_accumulation_steps() -> Told:
     return told(model, fit(model, x, y, batch_size=24))
 
 
+def averages_that_overwrite() -> Told:
+    """Of weights, at every third step."""
+    averaging = {"use_ema": True, "ema_momentum": 0.8, "ema_overwrite_frequency": 3}
+    model = mlp(keras.optimizers.SGD(0.1, momentum=0.9, **averaging))
+    return told(model, fit(model, x, y, batch_size=24))
+
+
 def gradient_accumulation_steps_clipped() -> Told:
     averaging = {"use_ema": True, "ema_overwrite_frequency": None}
     model = mlp(keras.optimizers.Adam(0.01, clipnorm=0.1, gradient_accumulation_steps=2, **averaging))
@@ -435,6 +442,7 @@ CASES: list[Callable[[], Told]] = [
     fewer_examples_than_replicas,
     sum_of_losses,
     gradient_accumulation_steps,
+    averages_that_overwrite,
     gradient_accumulation_steps_clipped,
     embedding,
     masked_loss,

@@ -13,7 +13,7 @@ from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat import keras_losses as compat_losses
-from dtj_trainer.compat.keras_accumulation import accumulation_over_replicas
+from dtj_trainer.compat.keras_accumulation import accumulation_over_replicas, overwrites_over_replicas
 from dtj_trainer.compat.types import Model, Tensor
 from dtj_trainer.context import TrainContext
 from dtj_trainer.data.adapters.batch_split import Share
@@ -58,7 +58,11 @@ class KerasSteps:
                 yield
                 return
             optimizers = all_optimizers(self._model)
-            with compat.without_gradient_sum(optimizers) as skips, accumulation_over_replicas(optimizers):
+            with (
+                compat.without_gradient_sum(optimizers) as skips,
+                accumulation_over_replicas(optimizers),
+                overwrites_over_replicas(optimizers),
+            ):
                 self._share = 1.0 if skips else 1.0 / self._context.replicas
                 yield
 
