@@ -37,7 +37,7 @@ PROGRAMS: Final = Path(__file__).parent / "programs"
 TARGETS: Final = "targets.json"
 WINDOW: Final = "10s"
 PATIENCE: Final = 45.0
-SLOW: Final = ("--workers=1", "--kube-api-qps=25", "--kube-api-burst=50")
+SLOW: Final = ("--workers=1", "--kube-api-qps=25", "--kube-api-burst=5")
 """Flags of an operator that needs seconds for many new jobs, and not for few."""
 BINDING: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/dtj-operator"
 
@@ -162,11 +162,11 @@ def scene(
         prometheus = stack.enter_context(running(folder, _config(folder, port), monitoring.quick_alerts(WINDOW)))
         found = Scene(jobs, folder, prometheus, stack)
         here = (f"--metrics-bind-address=127.0.0.1:{port}", f"--namespace={jobs.namespace}")
-        with operator(account, *here, *SLOW):
+        with operator(account, *here, *SLOW) as process:
             jobs.until(lambda: bool(prometheus.history("leader_election_master_status == 1")), "a leader")
             _create_jobs(found)
             _train(found)
-            _wait_in_the_queue(found)
+            _wait_in_the_queue(found, process)
             _lose_rights(found, strict_control_plane)
         found.wait_for("DtjOperatorDown")
         yield found
@@ -232,9 +232,12 @@ def _train(scene: Scene) -> None:
     jobs.end_pod("train-worker-0", code, trainer.termination.read_text())
 
 
-def _wait_in_the_queue(scene: Scene) -> None:
-    for number in range(40):
+def _wait_in_the_queue(scene: Scene, process: subprocess.Popen[bytes]) -> None:
+    """Let the operator see many new jobs at once."""
+    process.send_signal(signal.SIGSTOP)
+    for number in range(60):
         scene.jobs.create(f"many-{number}", worker=1, suspend=True)
+    process.send_signal(signal.SIGCONT)
     scene.wait_for("DtjOperatorSlow")
 
 
