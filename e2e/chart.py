@@ -30,6 +30,15 @@ def install(cluster: Cluster, image: str, seconds: int = 90, *, chart: Path = CH
         )
 
 
+def run_tests(cluster: Cluster) -> str:
+    """Run the release's tests; returns the log of their pod. Raises Failure with helm's own words."""
+    arguments = ("--namespace", NAMESPACE, "--timeout", "90s", "--logs")
+    done = _helm(cluster, "test", RELEASE, *arguments)
+    if done.returncode != 0:
+        raise Failure(f"helm's test of the release {RELEASE} failed: {_last_line(done)}. It said: {done.stdout}")
+    return done.stdout
+
+
 def installed(cluster: Cluster) -> dict[str, Any] | None:
     """Return the release of `helm status`: `info`, and its values as `config`. None where there is none.
 

@@ -38,6 +38,12 @@ def test_operator_pod_deleted_training_goes_on(job_namespace: JobNamespace) -> N
     assert gone.isdisjoint(pod["metadata"]["uid"] for pod in job_namespace.installation.operator_pods())
 
 
+def test_helms_test_reaches_the_operator_and_the_api_server(installation: Installation) -> None:
+    log = chart.run_tests(installation.cluster)
+    assert "the operator answers at http://dtj-operator-metrics.dtj-system.svc:8080/metrics" in log
+    assert "the API server takes a job that is right" in log
+
+
 @pytest.mark.parametrize(
     ("verb", "resource"),
     [
