@@ -120,7 +120,7 @@ async def test_counters_begin_at_0_and_gauges_are_right_at_once(api_server: ApiS
         assert counted(second, "dtj_jobs", phase="Running") == 1
         for name in ("dtj_jobs_created_total", "dtj_pods_created_total", "dtj_recovery_seconds_count"):
             assert counted(second, name) == 0
-        assert counted(second, "dtj_restarts_total", cause="UserError") is None
+        assert counted(second, "dtj_restarts_total", cause="UserError") == 0
         kubelet.exit("train-worker-0", 0)
         await until(lambda: condition(api_server, "Succeeded")[0] == "True")
         await until(lambda: counted(second, "dtj_jobs_succeeded_total") == 1)

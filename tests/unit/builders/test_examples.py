@@ -44,6 +44,8 @@ EXPECTED: dict[str, tuple[str, dict[str, TaskMode]]] = {
         "TPU",
         {"chief-0": TaskMode.COORDINATOR, **{f"worker-{index}": TaskMode.SERVER for index in range(4)}},
     ),
+    "gke-gpu": ("MultiWorkerMirrored", TWO),
+    "gke-tpu": ("TPU", ONE),
     "hello": ("OneDevice", ONE),
     "hybrid-dtensor": ("None", TWO),
     "pipeline-parallel": ("None", ONE),
