@@ -52,6 +52,10 @@ generate: ## write the CRD, the chart's README, and the pictures and tables of t
 	$(in_environment) -m tools.pictures
 	$(in_environment) -m tests.corpus.table
 
+.PHONY: docs
+docs: ## build the site of the docs into build/site; DOCS_ARGS=serve shows it on this machine
+	$(in_environment) -m tools.site $(DOCS_ARGS)
+
 .PHONY: manifests
 manifests: ## write plain manifests for kubectl and Kustomize from the Helm chart
 	$(in_environment) -m tools.manifests
