@@ -24,43 +24,47 @@ class Column:
     """One way to divide a batch."""
 
     name: str
-    run: Callable[[str, str], launch.Ended]
+    run: Callable[..., launch.Ended]
+    """Of the arguments of the program but the first."""
     batches: int = 1
     """Batches of an update."""
 
 
-def train(column: Column) -> tuple[Trained, Trained | str]:
-    """Return the weights of Keras' own fit and of this way, by kind; or the last line of a program that failed."""
+def train(column: Column, *kinds: str) -> tuple[Trained, Trained | str]:
+    """Return the weights of Keras' own fit and of this way, by kind; or the last line of a program that failed.
+
+    Without `kinds` all are trained.
+    """
     examples = BATCH * column.batches
-    ended = column.run(str(examples), str(column.batches))
-    return plain(examples), ended.said if ended.code == 0 else ended.output.strip().splitlines()[-1]
+    ended = column.run(str(examples), str(column.batches), *kinds)
+    return plain(examples, *kinds), ended.said if ended.code == 0 else ended.output.strip().splitlines()[-1]
 
 
 @cache
-def plain(examples: int) -> Trained:
+def plain(examples: int, *kinds: str) -> Trained:
     """Return the weights of Keras' own fit in one process."""
-    ended = launch.run(PROGRAM, "keras", str(examples), "1", folder=FOLDER)
+    ended = launch.run(PROGRAM, "keras", str(examples), "1", *kinds, folder=FOLDER)
     assert ended.code == 0, ended.output
     return ended.said
 
 
-def one_process(devices: int = 1) -> Callable[[str, str], launch.Ended]:
+def one_process(devices: int = 1) -> Callable[..., launch.Ended]:
     """One process of so many devices."""
     environment = {"DTJ_LOGICAL_DEVICES": str(devices)} if devices > 1 else {}
-    return lambda *sizes: launch.run(PROGRAM, "dtj", *sizes, environment=environment, folder=FOLDER)
+    return lambda *arguments: launch.run(PROGRAM, "dtj", *arguments, environment=environment, folder=FOLDER)
 
 
-def workers(count: int, devices: int = 1) -> Callable[[str, str], launch.Ended]:
+def workers(count: int, devices: int = 1) -> Callable[..., launch.Ended]:
     """So many workers of so many devices."""
     environment = {"DTJ_LOGICAL_DEVICES": str(devices)} if devices > 1 else {}
 
-    def run(*sizes: str) -> launch.Ended:
-        return launch.run_workers(count, PROGRAM, "dtj", *sizes, environment=environment, folder=FOLDER)[0]
+    def run(*arguments: str) -> launch.Ended:
+        return launch.run_workers(count, PROGRAM, "dtj", *arguments, environment=environment, folder=FOLDER)[0]
 
     return run
 
 
-def parameter_server(*sizes: str) -> launch.Ended:
+def parameter_server(*arguments: str) -> launch.Ended:
     """A chief, one worker and one ps."""
     roles = ("chief", "worker", "ps")
     cluster = {role: [f"127.0.0.1:{port}"] for role, port in zip(roles, free_ports(len(roles)), strict=True)}
@@ -69,7 +73,9 @@ def parameter_server(*sizes: str) -> launch.Ended:
         role: {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}})} for role in roles
     }
     chief, *others = (
-        launch.start(PROGRAM, "dtj", *sizes, environment={**strategy, **tasks[role], "DTJ_ROLE": role}, folder=FOLDER)
+        launch.start(
+            PROGRAM, "dtj", *arguments, environment={**strategy, **tasks[role], "DTJ_ROLE": role}, folder=FOLDER
+        )
         for role in roles
     )
     ended = launch.finish(chief)

@@ -1,6 +1,6 @@
 """Trains each kind of loss for five updates by SGD, with `model.fit` or `dtj.fit`, and tells the weights.
 
-Arguments: "keras" or "dtj"; examples of an update; batches that make one.
+Arguments: "keras" or "dtj"; examples of an update; batches that make one; the kinds, all if none is named.
 """
 
 import json
@@ -103,7 +103,8 @@ KINDS: dict[str, tuple[Callable[[], keras.Model], dict[str, Any]]] = {
     "bfloat16": (in_bfloat16, {}),
 }
 told: dict[str, list[float]] = {}
-for name, (make, options) in KINDS.items():
+for name in sys.argv[4:] or KINDS:
+    make, options = KINDS[name]
     keras.utils.set_random_seed(3)
     model = make()
     labels = {"a": y, "b": x[:, :1]} if name == "two outputs" else y

@@ -324,6 +324,8 @@ class Uses(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if IS_CHIEF:
             self.found.append(float(self.model.predict(x, verbose=0).sum()))
+            self.found += [float(self.model.optimizer.learning_rate), int(self.model.optimizer.iterations)]
+        self.model.optimizer.learning_rate = 0.01 / (2 + epoch)
 
     def on_train_end(self, logs: Any = None) -> None:
         if IS_CHIEF:

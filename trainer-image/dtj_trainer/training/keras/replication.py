@@ -55,7 +55,9 @@ def release(model: Model, context: TrainContext) -> None:
 
 
 class PlainCopies:
-    """Plain copies of the weights, statistics and metrics of a model, for the time of a callback."""
+    """Plain copies of the weights, statistics and metrics of a model, and of the learning rates and step counts of its
+    optimizers, for the time of a callback.
+    """
 
     def __init__(self, model: Model, context: TrainContext) -> None:
         self._model = model
@@ -68,7 +70,7 @@ class PlainCopies:
         import tensorflow as tf
 
         strategy = self._context.strategy
-        variables = [variable for variable in _model_variables(self._model) if is_replicated(variable)]
+        variables = [variable for variable in _seen_by_callbacks(self._model) if is_replicated(variable)]
         replicated = [compat.raw_value(variable) for variable in variables]
         before = [_first(value) for value in replicated]
         tf.distribute.experimental_set_strategy(None)
@@ -105,6 +107,12 @@ def _model_variables(model: Model) -> list[Any]:
     """Return the variables of the model and of its metrics, each once."""
     found = [*model.variables, *(variable for metric in model.metrics for variable in metric.variables)]
     return list({id(variable): variable for variable in found}.values())
+
+
+def _seen_by_callbacks(model: Model) -> list[Any]:
+    """Return the same, and the scalars of its optimizers: programs write `float(optimizer.learning_rate)`."""
+    scalars = (each for optimizer in all_optimizers(model) for each in optimizer.variables if not len(each.shape))
+    return list({id(variable): variable for variable in (*_model_variables(model), *scalars)}.values())
 
 
 def _all_variables(model: Model) -> list[Any]:
