@@ -25,6 +25,7 @@ GROUPS: Final = {
     "e2e/scenarios/test_split_models.py": "what trains for long",
     "e2e/scenarios/": "what trains",
     "e2e/test_cluster.py": "clusters of their own",
+    "tests/contract/test_monitoring.py": "what waits for alerts",
     "tests/contract/": "API servers with all that belongs to them",
     "tests/trainer/data/test_stores.py": "HDFS and buckets",
     "tests/trainer/examples/test_ctr.py": "HDFS and buckets",

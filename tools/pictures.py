@@ -3,6 +3,7 @@
 `python -m tools.pictures` (a part of `make generate`) draws what kubectl shows of jobs on a real API server, for
 docs/reference/kubectl.md: the operator handles the jobs; their pods run on kwok's fake nodes, and end as this program
 sets their status. `python -m tools.pictures demo` runs `make demo` and draws its output for README.md.
+`python -m tools.pictures dashboard` draws the Grafana dashboard for docs/howto/alerts.md, with the data of its test.
 """
 
 from __future__ import annotations
@@ -12,17 +13,22 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from itertools import groupby
 from pathlib import Path
 
 from e2e.cluster.control_plane import ControlPlane, start_control_plane
+from tests.contract.monitored_jobs import WINDOW, monitored
 from tests.contract.operator_under_test import Jobs, operator
+from tests.support import monitoring
 from tests.support.chart import install
+from tools import dashboard
 from tools.terminal import draw
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 PICTURES = DOCS / "reference" / "pictures"
 DEMO = DOCS / "pictures" / "demo.svg"
+DASHBOARD = DOCS / "pictures" / "dashboard.svg"
 KILLED, BACK = "kill -9", "train again"
 """Words of the demo's lines about the killed worker."""
 PROGRESS = re.compile(r" *\w+ +\d+/\d+ ")
@@ -40,8 +46,8 @@ SHOWN = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.pictures", description="Draw the pictures of the docs.")
-    parser.add_argument("what", nargs="?", choices=("kubectl", "demo"), default="kubectl")
-    return draw_demo() if parser.parse_args().what == "demo" else draw_kubectl()
+    parser.add_argument("what", nargs="?", choices=sorted(DRAWN), default="kubectl")
+    return DRAWN[parser.parse_args().what]()
 
 
 def draw_demo() -> int:
@@ -73,6 +79,19 @@ def draw_kubectl() -> int:
     return 0
 
 
+def draw_dashboard() -> int:
+    """Let the jobs of the monitoring test run, and draw what Prometheus has recorded of them."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_control_plane(fake_nodes=2) as server,
+        monitored(server, install(server), Path(folder)) as scene,
+    ):
+        content = json.loads(monitoring.DASHBOARD.read_text())
+        dashboard.draw(DASHBOARD, content, lambda query: scene.prometheus.history(monitoring.quick(query, WINDOW)))
+    print(f"Drawn in {DASHBOARD}.")
+    return 0
+
+
 def create_jobs(jobs: Jobs) -> None:
     """Create a job that runs and has lost a worker, one that succeeded, one that failed, and one that is suspended."""
     once = {"maxRestarts": 0}
@@ -101,6 +120,9 @@ def create_jobs(jobs: Jobs) -> None:
 def draw_all(server: ControlPlane) -> None:
     for name, command, columns in SHOWN:
         draw(PICTURES / f"{name}.svg", f"kubectl {command}", server.kubectl(*command.split()), columns=columns)
+
+
+DRAWN = {"kubectl": draw_kubectl, "demo": draw_demo, "dashboard": draw_dashboard}
 
 
 if __name__ == "__main__":

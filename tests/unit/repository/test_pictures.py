@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dtj_operator.api.crd import COLUMNS, crd
-from tools.pictures import DEMO, about_the_job
+from tests.support import monitoring
+from tools.pictures import DASHBOARD, DEMO, about_the_job
 from tools.terminal import beside, draw
 
 REFERENCE = Path(__file__).resolve().parents[3] / "docs" / "reference"
@@ -32,6 +33,14 @@ def test_the_readme_shows_a_job_that_trains_through_a_killed_worker_and_loads_no
     assert f"({DEMO.relative_to(REFERENCE.parents[1])})" in (REFERENCE.parents[1] / "README.md").read_text()
     assert set(re.findall(r"\w+://[^\s\"<)]*", DEMO.read_text())) == {NAMESPACE}
     assert re.search(r"kill -9 .* train again after .*Succeeded:", said(DEMO), re.DOTALL)
+
+
+def test_the_picture_of_the_dashboard_has_every_panel_with_data_and_loads_nothing():
+    assert f"(../pictures/{DASHBOARD.name})" in (REFERENCE.parent / "howto" / "alerts.md").read_text()
+    assert set(re.findall(r"\w+://[^\s\"<)]*", DASHBOARD.read_text())) == {NAMESPACE}
+    shown = said(DASHBOARD).splitlines()
+    assert [panel["title"] for panel in monitoring.panels() if panel["title"] not in shown] == []
+    assert DASHBOARD.read_text().count("<polyline") > len(monitoring.panels())
 
 
 @pytest.mark.parametrize(("name", "most"), [("get", 0), ("wide", 1)])
