@@ -18,7 +18,7 @@ from e2e.cluster.control_plane import ControlPlane
 from e2e.cluster.toolchain import toolchain
 from e2e.cluster.wait import wait_until
 from tests.contract.operator_under_test import SECONDS, operator
-from tests.support.chart import OPERATOR_NAMESPACE, RIGHTS, of_kind, one, rendered
+from tests.support.chart import OPERATOR_NAMESPACE, RIGHTS, of_kind, one, rendered, wait_established
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
@@ -98,7 +98,7 @@ def test_an_api_server_with_the_prometheus_operators_kinds_takes_monitors_and_ru
     for plural in MONITORS:
         file = definitions / f"monitoring.coreos.com_{plural}.yaml"
         control_plane.kubectl("apply", "--server-side", "-f", str(file))
-        control_plane.kubectl("wait", "--for=condition=Established", f"crd/{plural}.monitoring.coreos.com")
+        wait_established(control_plane.api, f"{plural}.monitoring.coreos.com")
     on = {"enabled": True, "interval": "15s", "scrapeTimeout": "10s", "labels": {"release": "a"}}
     on |= {"metricRelabelings": [{"action": "labeldrop", "regex": "a"}]}
     rules = {"enabled": True, "ruleLabels": {"team": "ml"}, "runbookUrl": "https://example.org"}

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from e2e.cluster import binaries
+from e2e.cluster.wait import wait_until
 
 if TYPE_CHECKING:
+    from e2e.cluster.api_client import ApiClient
     from e2e.cluster.control_plane import ControlPlane
 
 CHART: Final = Path(__file__).resolve().parents[2] / "charts" / "dtj-operator"
+CRD: Final = "distributedtrainingjobs.dtj.dev"
 OPERATOR_NAMESPACE: Final = "dtj-system"
 ACCOUNT: Final = "dtj-operator"
 USER: Final = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{ACCOUNT}"
@@ -55,7 +58,18 @@ def apply(
     """Install a chart's CRD and roles, or these kinds alone, over those of another version of it."""
     documents = [document for document in rendered(chart, values) if document["kind"] in kinds]
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(documents))
-    control_plane.kubectl("wait", "--for=condition=Established", "crd/distributedtrainingjobs.dtj.dev", "--timeout=30s")
+    wait_established(control_plane.api)
+
+
+def wait_established(api: ApiClient, crd: str = CRD) -> None:
+    """Wait until the API server serves a kind; `kubectl wait` fails on a CRD that has no conditions yet."""
+
+    def established() -> bool:
+        found = api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}")
+        conditions = found.get("status", {}).get("conditions") or []
+        return any((each["type"], each["status"]) == ("Established", "True") for each in conditions)
+
+    wait_until(established, 30, lambda: f"{crd} is not established after 30 s.", 0.1)
 
 
 def operator_rules() -> list[tuple[str, dict[str, Any]]]:
