@@ -81,6 +81,15 @@ class TrainContext:
         return int(self.strategy.num_replicas_in_sync)
 
     @property
+    def mirrors(self) -> bool:
+        """Whether variables are replicas, be it one, as where a job of workers is scaled to one."""
+        import tensorflow as tf
+
+        return self.replicas > 1 or isinstance(
+            self.strategy, tf.distribute.MirroredStrategy | tf.distribute.MultiWorkerMirroredStrategy
+        )
+
+    @property
     def local_replicas(self) -> int:
         """Replicas of the model in this process."""
         return self.sharding.local_replicas

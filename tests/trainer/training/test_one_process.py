@@ -1,5 +1,6 @@
 """A program written for one process gives the same weights, history and results on any number of replicas."""
 
+import json
 from functools import cache
 from typing import Any
 
@@ -64,6 +65,16 @@ def test_three_workers_of_which_one_may_have_no_example_train_the_same():
     for case in OF_THREE_WORKERS:
         for worker in workers:
             assert_same(worker.said[case], said("keras", case), one=False)
+
+
+@pytest.mark.parametrize("strategy", ["Mirrored", "MultiWorkerMirrored"])
+def test_a_strategy_of_replicas_that_has_one_trains_and_shows_the_same(strategy):
+    """As a job of workers that is scaled to one."""
+    cases = ("callback_uses_the_model", "own_methods_afterwards", "fitted_again", "two_phases")
+    environment = {"DTJ_STRATEGY": json.dumps({"type": strategy})}
+    (alone,) = launch.run_workers(1, PROGRAM, "dtj", *cases, environment=environment)
+    for case in cases:
+        assert_same(alone.said[case], said("keras", case), one=True)
 
 
 def assert_same(found, wanted, *, one):

@@ -54,7 +54,7 @@ class Callbacks:
         )
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
         self._list: _ReportedCalls | None = None
-        uses_model = context.replicas > 1 and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
+        uses_model = context.mirrors and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
         self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
         if callbacks:
             per_epoch = None if schedule.known_total is None else schedule.batches or schedule.total

@@ -348,6 +348,7 @@ def own_methods_afterwards() -> Told:
             again = keras.models.load_model(Path(folder) / "model.keras")
         found = [*model.evaluate(x, y, verbose=0), *model.predict(x, verbose=0).ravel()]
         found += [*model.predict_on_batch(x[:5]).ravel(), *again.predict(x[:5], verbose=0).ravel()]
+        found += [float(model.optimizer.learning_rate), int(model.optimizer.iterations)]
         model.summary(print_fn=lambda *_, **__: None)
     return {"weights": [], "history": {}, "used": [float(value) for value in found]}
 

@@ -28,7 +28,7 @@ def replicate(model: Model, context: TrainContext) -> None:
     """Make replicas of the model's plain variables, under the strategy, which becomes the default one again."""
     import tensorflow as tf
 
-    if context.replicas == 1:
+    if not context.mirrors:
         return
     if not tf.distribute.has_strategy():
         tf.distribute.experimental_set_strategy(context.strategy)
@@ -44,7 +44,7 @@ def release(model: Model, context: TrainContext) -> None:
     """
     import tensorflow as tf
 
-    if context.replicas == 1:
+    if not context.mirrors:
         return
     tf.distribute.experimental_set_strategy(None)
     _renew(model, [variable for variable in _all_variables(model) if is_replicated(variable)])
