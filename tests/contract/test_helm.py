@@ -10,6 +10,7 @@ import pytest
 
 from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane, start_control_plane
+from e2e.previous_version import CHART as PREVIOUS
 from tests.contract.operator_under_test import Jobs
 from tests.support.chart import CHART, wait_established
 from tests.support.monitoring import DOCS
@@ -17,6 +18,7 @@ from tests.support.monitoring import DOCS
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
 NAMESPACE = "by-helm"
+DASHBOARDS = "configmap/dtj-operator-dashboards"
 
 
 @pytest.fixture
@@ -35,19 +37,22 @@ def test_jobs_and_their_kind_outlive_upgrade_rollback_and_uninstall(control_plan
     def names(kind: str) -> list[str]:
         return control_plane.kubectl("get", kind, "-o", "name", "-n", NAMESPACE).split()
 
-    helm("install", "dtj-operator", str(CHART), "--create-namespace")
+    reset = "--reset-then-reuse-values"
+    helm("install", "dtj-operator", str(PREVIOUS), "--create-namespace", "--set", "replicas=2")
     wait_established(control_plane.api)
     jobs = Jobs(control_plane, NAMESPACE)
     jobs.create("train")
     try:
-        helm("upgrade", "dtj-operator", str(CHART), "--reset-then-reuse-values", "--set", "replicas=2")
+        helm("upgrade", "dtj-operator", str(CHART), reset, "--set", "metrics.dashboards.enabled=true")
         assert names("pdb") == ["poddisruptionbudget.policy/dtj-operator"]
+        assert DASHBOARDS in names("configmaps")
         helm("rollback", "dtj-operator")
-        assert names("pdb") == []
-        without = ("--reuse-values", "--set", "crds.install=false")
-        helm("upgrade", "dtj-operator", str(CHART), *without)
+        assert DASHBOARDS not in names("configmaps")
+        helm("upgrade", "dtj-operator", str(CHART), reset)
+        helm("upgrade", "dtj-operator", str(PREVIOUS), reset, "--set", "crds.install=false")
         assert jobs.names() == ["train"]
-        helm("upgrade", "dtj-operator", str(CHART), "--reuse-values", "--set", "crds.install=true", "--take-ownership")
+        helm("upgrade", "dtj-operator", str(CHART), reset, "--set", "crds.install=true", "--take-ownership")
+        assert names("pdb") == ["poddisruptionbudget.policy/dtj-operator"]
         helm("uninstall", "dtj-operator")
         assert names("deployments") == []
         assert jobs.names() == ["train"]

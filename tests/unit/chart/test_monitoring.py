@@ -12,7 +12,7 @@ import yaml
 
 from e2e.cluster import debian_programs
 from tests.support import monitoring
-from tests.support.chart import of_kind, one
+from tests.support.chart import CHART, of_kind, one
 from tests.support.monitoring import DOCS
 
 pytestmark = pytest.mark.contract
@@ -167,3 +167,9 @@ def test_the_panels_of_the_dashboard_do_not_overlap_and_follow_its_variables():
         assert {query["datasource"]["uid"] for query in each["targets"]} == {"${datasource}"}
     used = set(re.findall(r"\$(\w+)", " ".join(EXPRESSIONS))) - {"labels", "value", "__rate_interval"}
     assert used == {each["name"] for each in DASHBOARD["templating"]["list"]} - {"datasource"}
+
+
+def test_the_values_can_change_every_alert_and_no_other():
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    changes = schema["properties"]["metrics"]["properties"]["prometheusRule"]["properties"]["alerts"]
+    assert changes["propertyNames"]["enum"] == [rule["alert"] for rule in ALERTS]
