@@ -6,6 +6,7 @@ The operator works on a real API server, behind a proxy that loses events, stops
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -30,8 +31,17 @@ from tests.support.operator_process import OperatorProcess
 from tests.support.ports import free_port
 from tests.support.realserver import RealCluster, RealServer, prepare
 
-pytestmark = [pytest.mark.contract, pytest.mark.timeout(600)]
+UNCLOSED = "ignore:Exception ignored in.*(socket|Transport):pytest.PytestUnraisableExceptionWarning"
+"""kopf leaves the connections of refused credentials to the garbage collector."""
+pytestmark = [pytest.mark.contract, pytest.mark.timeout(600), pytest.mark.filterwarnings(UNCLOSED)]
 SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def collect_garbage() -> Iterator[None]:
+    """Collect now, so that nothing is left to warn about in a later test."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="module")
