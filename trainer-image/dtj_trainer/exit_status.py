@@ -6,6 +6,7 @@ TensorFlow is not imported here: its errors are recognized by the names of their
 import errno
 import re
 import traceback
+from collections.abc import Sequence
 
 from dtj_trainer.contract import ExitStatus
 from dtj_trainer.errors import TrainerError
@@ -121,11 +122,19 @@ def _chain(exc: BaseException) -> list[BaseException]:
 
 def _raised_at(exc: BaseException) -> str:
     """Return file and line of the program that led to the error, leaving out libraries."""
-    frames = traceback.extract_tb(exc.__traceback__)
+    frame = own_frame(traceback.extract_tb(exc.__traceback__))
+    return "" if frame is None else f" ({file_and_line(frame)})"
+
+
+def own_frame(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary | None:
+    """Return the innermost frame of the program, which is none of a library."""
     own = [f for f in frames if not f.filename.startswith("<") and not any(part in f.filename for part in _LIBRARIES)]
-    if not own:
-        return ""
-    return f" ({own[-1].filename.rsplit('/', 1)[-1]}, line {own[-1].lineno})"
+    return own[-1] if own else None
+
+
+def file_and_line(frame: traceback.FrameSummary) -> str:
+    """Return file and line, for people."""
+    return f"{frame.filename.rsplit('/', 1)[-1]}, line {frame.lineno}"
 
 
 def _one_line(text: str) -> str:

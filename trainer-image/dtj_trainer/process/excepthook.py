@@ -1,4 +1,4 @@
-"""The exception hook for programs without `dtj-run`: prints a TrainerError as one line, without traceback.
+"""The exception hook for programs without `dtj-run`: prints a TrainerError, or advice, as one line without traceback.
 
 Python handles all other exceptions. Standard library only.
 """
@@ -8,14 +8,18 @@ import sys
 from types import TracebackType
 
 from dtj_trainer.contract import EXIT_ERROR
-from dtj_trainer.errors import TrainerError
+from dtj_trainer.errors import TrainerError, UserError
+from dtj_trainer.process.advice import advice_on
 
 
 def install() -> None:
-    """Install the hook: an uncaught TrainerError is printed as one line, and the process ends with its exit code."""
+    """Install the hook: a TrainerError, or advice, is printed as one line; the process ends with its exit code."""
     before = sys.excepthook
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        advice = advice_on(error)
+        if advice is not None:
+            error = UserError(advice)
         if not isinstance(error, TrainerError):
             before(kind, error, trace)
             return

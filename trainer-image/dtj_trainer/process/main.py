@@ -21,6 +21,7 @@ from dtj_trainer.ipc.messages import Fork, StartOrder, decode
 from dtj_trainer.ipc.reporter import process_reporter
 from dtj_trainer.ipc.takeover import process_takeover
 from dtj_trainer.process.exit import end_of_failure, end_of_program, flush, job_is_finished
+from dtj_trainer.process.fit_watch import watch_fit
 from dtj_trainer.process.program_runner import run_program
 from dtj_trainer.process.tf_server import serve
 from dtj_trainer.strategy.devices import list_gpus
@@ -66,6 +67,8 @@ def _run(order: StartOrder) -> int:
         serve(reporter)
     if order.in_cluster and not order.uses_dtj:  # a program that does waits by itself, when it builds its strategy
         probes.await_leader(config, LEADER_SECONDS)
+    if order.in_cluster and config.is_leader and not order.standby:
+        watch_fit(len(config.training_tasks))
     run_program(order.program, order.arguments, is_module=order.is_module)
     return end_of_program(reporter, in_cluster=order.in_cluster, explicit=False)
 

@@ -26,6 +26,11 @@ def watch_program(context: TrainContext) -> None:
     _contexts.append(context)
 
 
+def is_watched() -> bool:
+    """Return whether the program has called `dtj.init()`."""
+    return bool(_contexts)
+
+
 def chief_has_ended() -> bool:
     """Return whether done.json says that the chief's program has ended with 0."""
     return any(

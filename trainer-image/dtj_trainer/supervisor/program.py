@@ -24,6 +24,8 @@ _LATE: Final = frozenset({"TF_CONFIG", "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MAX_VLOG_
 """Read when the first op or device is made, or of no effect on results: no reason to import again."""
 _IMPORTS_DTJ: Final = re.compile(r"^\s*(?:import|from)\s+dtj(?:_trainer)?\b", re.MULTILINE)
 
+_OWN_STRATEGY: Final = re.compile(r"^[^#\n]*?\b(?P<name>tf\.distribute\.(?:\w+\.)?\w+Strategy)\s*\(", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
@@ -95,6 +97,20 @@ def variables_set_for_import(text: str) -> frozenset[str]:
 def uses_dtj(text: str) -> bool:
     """Return whether the program imports dtj by itself, under this name or that of the package inside."""
     return bool(_IMPORTS_DTJ.search(text))
+
+
+def own_strategy(order: StartOrder) -> str:
+    """Return what a program that imports dtj builds itself beside the job's strategy, with its line; empty if nothing.
+
+    TensorFlow crashes where that is for one process and the job has several.
+    """
+    if not (order.in_cluster and order.uses_dtj):
+        return ""
+    text = Program(order.program, is_module=order.is_module).text()
+    found = _OWN_STRATEGY.search(text)
+    if found is None:
+        return ""
+    return f"{Path(order.program).name}, line {text.count(chr(10), 0, found.start('name')) + 1}: {found['name']}()"
 
 
 def may_preload(choice: str, program: Program | None, strategy: str, environment: Mapping[str, str]) -> bool:

@@ -74,7 +74,8 @@ def decide_restart(  # noqa: PLR0911 - a table, first match wins
         code = process.exit.exit_code if number else os.waitstatus_to_exitcode(status)
         return _as_reported(process.exit, code, serves=serves, collective=collective)
     if number:
-        return _killed(number, oom=number == signal.SIGKILL and oom_kills > process.oom_kills)
+        oom = number == signal.SIGKILL and oom_kills > process.oom_kills
+        return _killed(number, oom=oom, own_strategy=process.own_strategy if number == signal.SIGSEGV else "")
     code = os.waitstatus_to_exitcode(status)
     if code == EXIT_RETRY:
         return _peer_lost(f"the program ended with exit code {EXIT_RETRY}")
@@ -117,11 +118,16 @@ def _stalled(message: str) -> Restart:
     return Restart("stalled", message, ExitStatus(ExitClass.STALLED, EXIT_RETRY, message))
 
 
-def _killed(number: int, *, oom: bool) -> Restart | ExitStatus:
+def _killed(number: int, *, oom: bool, own_strategy: str = "") -> Restart | ExitStatus:
     if oom:
         text = "the kernel killed the program for want of memory; raise the memory limit or lower the batch size"
         return ExitStatus(ExitClass.OUT_OF_MEMORY, 128 + signal.SIGKILL, text)
     text = f"the program was killed by {signal.Signals(number).name}"
+    if own_strategy:
+        text += (
+            f", perhaps because it builds a strategy of its own beside the job's ({own_strategy}); remove it and its "
+            "scope: dtj.init() builds the strategy"
+        )
     return Restart("killed", text, ExitStatus(ExitClass.KILLED, 128 + number, text))
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from dtj_trainer.ipc.connection import Connection, connection_pair
 from dtj_trainer.ipc.messages import Command, Message, ProcessExit, StartOrder
 from dtj_trainer.supervisor.process_pool import ProcessPool, is_dead, kill
+from dtj_trainer.supervisor.program import own_strategy
 
 
 class KillReason(StrEnum):
@@ -48,6 +49,8 @@ class TrainingProcess:
     """It has come to where a standby waits."""
     standby: bool = False
     """It has formed its cluster ahead of time."""
+    own_strategy: str = ""
+    """What its program builds beside the job's strategy, and where."""
     side: int = 0
     """Which of its job's two clusters it is in: 0, that of TF_CONFIG; 1, that of the standbys' ports."""
 
@@ -55,7 +58,14 @@ class TrainingProcess:
     def spawn(cls, pool: ProcessPool, order: StartOrder, oom_kills: int, *, side: int = 0) -> TrainingProcess:
         """Ask the pool for a process."""
         connection, end = connection_pair()
-        return cls(pool.spawn(order, end), connection, oom_kills, standby=order.standby, side=side)
+        return cls(
+            pool.spawn(order, end),
+            connection,
+            oom_kills,
+            standby=order.standby,
+            own_strategy=own_strategy(order),
+            side=side,
+        )
 
     @property
     def started(self) -> bool:
