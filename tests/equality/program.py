@@ -11,6 +11,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 import dtj
 
@@ -41,6 +42,33 @@ class OwnLoss(keras.Model):
         return keras.ops.mean(keras.ops.square(y - y_pred)) + 0.01 * keras.ops.mean(keras.ops.square(x))
 
 
+class AveragedLoss(keras.Model):
+    """Takes the mean of a loss of each example by itself."""
+
+    def compute_loss(self, x: Any = None, y: Any = None, y_pred: Any = None, *_: Any, **__: Any) -> Any:
+        return keras.ops.mean(reduced("none")(y, y_pred))
+
+
+class OwnStep(keras.Model):
+    """Differentiates whatever its loss is."""
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(y=y, y_pred=self(x, training=True))
+        gradients = tape.gradient(loss, self.trainable_variables)
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables, strict=True))
+        return {"loss": keras.ops.mean(loss)}
+
+
+class LossOfLosses(keras.losses.Loss):
+    """Takes the mean of another loss's numbers, one for each example."""
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        each = reduced("none")(y_true, y_pred)
+        return keras.ops.sum(each) / keras.ops.cast(keras.ops.shape(each)[0], "float32")
+
+
 class AddsLoss(keras.layers.Layer):
     def call(self, inputs: Any) -> Any:
         self.add_loss(0.1 * keras.ops.mean(keras.ops.square(inputs)))
@@ -62,11 +90,11 @@ def adds_loss() -> keras.Model:
     return made
 
 
-def two_outputs() -> keras.Model:
+def two_outputs(loss: Any = "mae", rate: float = 0.05) -> keras.Model:
     given = keras.Input((8,))
     outputs = {name: keras.layers.Dense(1, name=name)(keras.layers.Dense(4)(given)) for name in "ab"}
     made = keras.Model(given, outputs)
-    made.compile(keras.optimizers.SGD(0.05), {"a": "mse", "b": "mae"}, loss_weights={"a": 0.3, "b": 2.0})
+    made.compile(keras.optimizers.SGD(rate), {"a": "mse", "b": loss}, loss_weights={"a": 0.3, "b": 2.0})
     return made
 
 
@@ -93,6 +121,10 @@ KINDS: dict[str, tuple[Callable[[], keras.Model], dict[str, Any]]] = {
     "activity regularizer": (lambda: mlp(activity=0.01), {}),
     "per example": (lambda: mlp(loss=keras.losses.mean_squared_error), {}),
     "reduction none": (lambda: mlp(loss=reduced("none")), {}),
+    "reduction none of one output": (lambda: two_outputs(reduced("none"), 0.001), {}),
+    "reduction none in a train_step": (lambda: mlp(OwnStep, loss=reduced("none")), {}),
+    "mean of reduction none": (lambda: mlp(AveragedLoss), {}),
+    "loss of losses": (lambda: mlp(loss=LossOfLosses(reduction=None)), {}),
     "sum": (lambda: mlp(loss=reduced("sum")), {}),
     "mean": (mlp, {}),
     "mean by sample weight": (lambda: mlp(loss=reduced("mean_with_sample_weight")), {"sample_weight": weight}),
@@ -107,7 +139,7 @@ for name in sys.argv[4:] or KINDS:
     make, options = KINDS[name]
     keras.utils.set_random_seed(3)
     model = make()
-    labels = {"a": y, "b": x[:, :1]} if name == "two outputs" else y
+    labels = {"a": y, "b": x[:, :1]} if len(model.outputs) > 1 else y
     if PLAIN:
         model.fit(x, labels, batch_size=EXAMPLES, shuffle=False, verbose=0, **options)
     else:

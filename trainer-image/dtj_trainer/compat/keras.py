@@ -18,6 +18,7 @@ NEEDED: Final = {
     "a loss with reduction='sum' on several replicas": ("keras.src.losses.loss", "reduce_values"),
     "a loss over unmasked entries on several replicas": ("keras.src.losses.loss", "apply_mask"),
     "a train_step of the model's own on several replicas": ("keras.src.losses.loss", "scale_loss_for_distribution"),
+    "a loss for each example in such a train_step": ("keras.src.trainers.compile_utils", "CompileLoss"),
     "saving a model while several processes train": ("keras.src.saving.saving_lib", "get_attr_skipset"),
     "a loss that a layer adds, on several replicas": (
         "keras.src.backend.common.stateless_scope",

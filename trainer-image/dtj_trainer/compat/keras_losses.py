@@ -6,6 +6,7 @@ Seen in 3.12 and 3.15.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dtj_trainer.compat.types import Tensor
 
@@ -13,12 +14,16 @@ from dtj_trainer.compat.types import Tensor
 class _Replica(threading.local):
     """The state while a step of one replica is traced; TensorFlow traces each replica in its own thread."""
 
+    depth: int = 0
+    """How many Loss objects are being called: one may call another, and what it makes of that is its own affair."""
     sums: Tensor | None = None
     """The factor of losses that are sums."""
     examples: Tensor | None = None
     """How many examples of the batch it has."""
     add: Callable[[list[Tensor]], list[Tensor]] | None = None
     """Adds up over replicas what a mean is over that is none over examples."""
+    adds_up: bool = False
+    """Whether a loss with a number for each example is differentiated as it is."""
 
 
 _replica = _Replica()
@@ -46,9 +51,12 @@ def scalable_losses() -> Iterator[None]:
 
     Seen in 3.12 and 3.15.
     """
+    import keras
     from keras.src.losses import loss as losses
+    from keras.src.trainers.compile_utils import CompileLoss
 
     reduce_values, apply_mask = losses.reduce_values, losses.apply_mask
+    call, call_of_all = keras.losses.Loss.__call__, CompileLoss.__call__
 
     def reduced(values: Tensor, sample_weight: Tensor = None, reduction: str | None = "sum_over_batch_size") -> Tensor:
         import tensorflow as tf
@@ -56,7 +64,7 @@ def scalable_losses() -> Iterator[None]:
         found = reduce_values(values, sample_weight, reduction)
         if reduction == "mean_with_sample_weight" and sample_weight is not None:
             return _times(found, _part(tf.reduce_sum(sample_weight)))
-        return _times(found, _replica.sums) if reduction == "sum" or len(found.shape) > 0 else found
+        return _times(found, _replica.sums) if reduction == "sum" and _replica.depth == 1 else found
 
     def masked(sample_weight: Tensor, mask: Tensor, dtype: str, reduction: str | None) -> Tensor:
         import tensorflow as tf
@@ -66,27 +74,47 @@ def scalable_losses() -> Iterator[None]:
             return found
         return _times(found, _part(tf.reduce_sum(tf.cast(mask, tf.float32))))
 
+    def counted(loss: Any, *arguments: Any, **named: Any) -> Tensor:
+        _replica.depth += 1
+        try:
+            return call(loss, *arguments, **named)
+        finally:
+            _replica.depth -= 1
+
+    def of_all_outputs(loss: Any, *arguments: Any, **named: Any) -> Tensor:
+        found = call_of_all(loss, *arguments, **named)
+        return _times(found, _replica.sums) if _replica.adds_up and len(found.shape) > 0 else found
+
     losses.reduce_values, losses.apply_mask = reduced, masked
+    keras.losses.Loss.__call__, CompileLoss.__call__ = counted, of_all_outputs
     try:
         yield
     finally:
         losses.reduce_values, losses.apply_mask = reduce_values, apply_mask
+        keras.losses.Loss.__call__, CompileLoss.__call__ = call, call_of_all
 
 
 @contextmanager
 def scaled(
-    *, sums: Tensor | None, examples: Tensor, add: Callable[[list[Tensor]], list[Tensor]] | None
+    *,
+    sums: Tensor | None,
+    examples: Tensor,
+    add: Callable[[list[Tensor]], list[Tensor]] | None,
+    adds_up: bool = False,
 ) -> Iterator[None]:
     """Multiply Keras losses that are no means over examples inside, in this thread.
 
-    Those of reduction "sum" and "none" by `sums`. Means over unmasked entries or over weights become this replica's
-    part of the mean over all replicas, where `add` adds up numbers over these; this one has `examples`.
+    A Loss of reduction "sum" by `sums`; with `adds_up` what `compile` made of all losses too, where that has a number
+    for each example. What a Loss or the model computes from another Loss is as it is. Means over unmasked entries or
+    over weights become this replica's part of the mean over all replicas, where `add` adds up numbers over these; this
+    one has `examples`.
     """
-    _replica.sums, _replica.examples, _replica.add = sums, examples, add
+    _replica.sums, _replica.examples, _replica.add, _replica.adds_up = sums, examples, add, adds_up
     try:
         yield
     finally:
         _replica.sums = _replica.examples = _replica.add = None
+        _replica.adds_up = False
 
 
 def _part(own: Tensor) -> Tensor | None:

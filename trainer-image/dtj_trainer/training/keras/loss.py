@@ -40,9 +40,13 @@ def as_one_replica(strategy: Strategy, local_replicas: int) -> Iterator[None]:
 
 
 @contextmanager
-def of_share(share: Share, part: Tensor | None, context: TrainContext) -> Iterator[None]:
-    """Compute losses inside so that `part` of each, this replica's of all examples, adds up to the whole."""
-    with keras_losses.scaled(sums=_whole(part), examples=share.examples, add=_addition_over_all(context)):
+def of_share(share: Share, part: Tensor | None, context: TrainContext, *, adds_up: bool = False) -> Iterator[None]:
+    """Compute losses inside so that `part` of each, this replica's of all examples, adds up to the whole.
+
+    `adds_up`: also of one that has a number for each example, whose sum is differentiated.
+    """
+    add = _addition_over_all(context)
+    with keras_losses.scaled(sums=whole(part), examples=share.examples, add=add, adds_up=adds_up):
         yield
 
 
@@ -63,11 +67,11 @@ def of_evaluated_share(share: Share, context: TrainContext) -> Iterator[Tensor |
     if add is not None:
         total = add([examples])[0] if share.total is None else tf.cast(share.total, tf.float32)
         part = tf.math.divide_no_nan(examples, total)
-    with keras_losses.scaled(sums=_whole(part), examples=examples, add=add):
+    with keras_losses.scaled(sums=whole(part), examples=examples, add=add):
         yield part
 
 
-def _whole(part: Tensor | None) -> Tensor | None:
+def whole(part: Tensor | None) -> Tensor | None:
     """Return what undoes that a part is taken of a loss: sums add up."""
     import tensorflow as tf
 

@@ -129,7 +129,9 @@ class ModelMetrics:
                 metric.update_state(y, predicted, weight)
 
     def add(self, updates: Sequence[Array]) -> None:
-        """Add the sums of the updates of steps that may not write the accumulators."""
+        """Add the sums of the updates of steps that may not write the accumulators; of a model's own step none."""
+        if not updates:
+            return
         before = self._sums
         self._sums = list(updates) if before is None else [a + b for a, b in zip(before, updates, strict=True)]
 

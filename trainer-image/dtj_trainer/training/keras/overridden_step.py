@@ -49,7 +49,8 @@ class OverriddenTrainStep:
         logs: list[Mapping[str, Tensor]] = []
         for number, (share, weight) in enumerate(zip(shares, weights, strict=True)):
             sums.begin_batch(number, weight)
-            with of_share(share, weight, self._context), _counted(self._metrics, share, weight, self._context):
+            own = of_share(share, weight, self._context, adds_up=True)
+            with own, _counted(self._metrics, share, weight, self._context):
                 logs.append(self._call(share))
         self.shapes_vary = self.shapes_vary or sums.shapes_vary
         return StepOutput(_mean_logs(logs, shares))

@@ -21,7 +21,7 @@ from dtj_trainer.errors import UserError
 from dtj_trainer.training.keras import gradients
 from dtj_trainer.training.keras.checks import overrides
 from dtj_trainer.training.keras.gradients import Gradient
-from dtj_trainer.training.keras.loss import of_evaluated_share, of_share
+from dtj_trainer.training.keras.loss import of_evaluated_share, of_share, whole
 from dtj_trainer.training.keras.metrics import ModelMetrics
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.keras.overridden_step import OverriddenTrainStep, mean_over_examples, test
@@ -133,15 +133,18 @@ class KerasSteps:
     def _loss(
         self, x: Tensor, y: Tensor, predicted: Tensor, weight: Tensor | None, part: Tensor | None, *, training: bool
     ) -> tuple[Tensor, Tensor]:
-        """Return the loss of `part` of a batch, and the number to report: the mean where each example has one."""
+        """Return the loss of `part` of a batch, and the number to report: the mean where each example has one.
+
+        Such a loss adds up.
+        """
         import tensorflow as tf
 
         extra: dict[str, Any] = {"training": training} if self._loss_has_training else {}
         loss = self._model.compute_loss(x=x, y=y, y_pred=predicted, sample_weight=weight, **extra)
         if not len(loss.shape):
             return loss, loss
-        mean = tf.reduce_mean(loss)
-        return loss, mean if part is None else tf.math.multiply_no_nan(mean, tf.cast(part, mean.dtype))
+        sums = whole(part)
+        return loss if sums is None else loss * tf.cast(sums, loss.dtype), tf.reduce_mean(loss)
 
     def _apply(self, found: list[Gradient]) -> None:
         import tensorflow as tf
