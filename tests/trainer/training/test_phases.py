@@ -137,3 +137,12 @@ def test_the_evaluator_evaluates_the_checkpoints_of_one_training_after_the_other
     assert "dtj: evaluated step 2  " not in evaluated.output
     for logs in (tmp_path / "logs", tmp_path / "logs" / "trainings" / "2"):
         assert list((logs / "eval").glob("events.out.*"))
+
+
+@pytest.mark.parametrize(("count", "environment"), [(1, {"DTJ_LOGICAL_DEVICES": "2"}), (2, {})])
+def test_other_models_and_functions_that_share_layers_see_each_training(count, environment):
+    wanted = launch.run("shared_layers.py", "keras").said
+    for ended in launch.run_workers(count, "shared_layers.py", "dtj", environment=environment):
+        assert ended.code == 0, ended.output
+        for when, numbers in wanted.items():
+            assert ended.said[when] == pytest.approx(numbers, rel=1e-3, abs=1e-5), when

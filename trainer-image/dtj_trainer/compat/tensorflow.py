@@ -262,3 +262,8 @@ def central_storage_variable() -> type[Any]:
 
     found: type[Any] = ps_values.AggregatingVariable
     return found
+
+
+def parts(variable: Any) -> tuple[Any, ...]:
+    """Return the variables on this process's devices of which one of a strategy is made. Seen in 2.21."""
+    return tuple(variable.values) if hasattr(variable, "values") else (variable._v,)  # noqa: SLF001

@@ -24,6 +24,18 @@ def broadcast(strategy: Strategy) -> None:
         hooks.before_run(strategy)
 
 
+def send(strategy: Strategy, variables: Iterable[Any]) -> None:
+    """Give variables that were made before the leader's values again; every process calls it with the same ones.
+
+    Does nothing while the first values are collected, which are sent later, and for a strategy of one process.
+    """
+    hooks = compat.variable_hooks(strategy)
+    if hooks is None or hooks.collecting:
+        return
+    for pack in _packs([variable for variable in variables if variable.dtype.name in SENT]):
+        _send(pack, compat.broadcast(strategy))
+
+
 def mark_restored(strategy: Strategy, variables: Iterable[Any]) -> None:
     """Exclude variables whose values every process has just read from the same checkpoint."""
     hooks = compat.variable_hooks(strategy)
@@ -84,14 +96,14 @@ class InitialValues:
 def _send(variables: list[Any], broadcast: compat.Broadcast) -> None:
     import tensorflow as tf
 
-    firsts = [_parts(variable)[0] for variable in variables]
+    firsts = [compat.parts(variable)[0] for variable in variables]
     device = firsts[0].device
     with tf.device(device):
         own = tf.concat([tf.reshape(first.read_value(), [-1]) for first in firsts], 0)
         agreed = broadcast(own, device)
         values = tf.split(agreed, [variable.shape.num_elements() for variable in variables])
     for variable, value in zip(variables, values, strict=True):
-        for part in _parts(variable):
+        for part in compat.parts(variable):
             part.assign(tf.reshape(value, part.shape))
 
 
@@ -110,8 +122,3 @@ def _packs(variables: list[Any]) -> Iterator[list[Any]]:
             pack.append(variable)
             size += own
         yield pack
-
-
-def _parts(variable: Any) -> tuple[Any, ...]:
-    """Return the components of a variable on this process's devices."""
-    return tuple(variable.values)

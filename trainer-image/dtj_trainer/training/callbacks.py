@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,7 +17,7 @@ from dtj_trainer.checkpoint.callback_state import (
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed
 from dtj_trainer.ipc.reporter import Reporter
-from dtj_trainer.training.keras.replication import PlainCopies
+from dtj_trainer.training.keras.replication import plain_variables
 from dtj_trainer.training.loop import Hooks
 from dtj_trainer.training.open_schedule import AnySchedule
 from dtj_trainer.training.validation import BatchHooks, Validation
@@ -55,7 +56,10 @@ class Callbacks:
         self._wants_validation_batches = any(_overrides(callback, VALIDATION) for callback in callbacks)
         self._list: _ReportedCalls | None = None
         uses_model = context.mirrors and any(_overrides(callback, BESIDE_BATCHES) for callback in callbacks)
-        self._copies = PlainCopies(model, context) if uses_model and hasattr(model, "compute_loss") else None
+        self._plain_model: Callable[[], AbstractContextManager[None]] = (
+            partial(plain_variables, model, context) if uses_model and hasattr(model, "compute_loss") else nullcontext
+        )
+        """Returns the context in which a callback may use the model: on this process alone, as in one process."""
         if callbacks:
             per_epoch = None if schedule.known_total is None else schedule.batches or schedule.total
             self._epoch_logs = _epoch_logs_keeper()
@@ -85,10 +89,6 @@ class Callbacks:
         if self._list is not None:
             with self._plain_model():
                 self._list.on_train_end(dict(metrics))
-
-    def _plain_model(self) -> AbstractContextManager[None]:
-        """Return the context in which a callback may use the model: on this process alone, as in one process."""
-        return nullcontext() if self._copies is None else self._copies.in_use()
 
     def hooks(self, evaluation: Validation | None) -> Hooks:
         callbacks = self._list

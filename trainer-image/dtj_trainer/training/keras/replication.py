@@ -3,17 +3,35 @@
 TensorFlow makes a variable for a strategy or for none, and everything that Keras does with a model of a strategy of
 several processes (`evaluate`, `predict`, reading a metric) waits for all of them. So a training ends, and callbacks of
 the user run, with plain variables: then the model is as after `model.fit` in one process, on each worker by itself.
+
+Each variable keeps both: functions that a program has compiled with the plain one, and other models that share it, read
+what was trained since. Of one that was made under the strategy the first replica is the plain variable.
 """
 
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat import tensorflow as compat_tensorflow
-from dtj_trainer.compat.types import Model, Tensor
+from dtj_trainer.compat.types import Model
 from dtj_trainer.context import TrainContext
+from dtj_trainer.strategy.initial_values import send
 from dtj_trainer.training.keras.optimizers import all_optimizers
+
+
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """The two variables of TensorFlow that one of Keras changes between."""
+
+    plain: Any
+    replicas: Any
+
+
+_forms: dict[int, _Forms] = {}
+"""By the id of the Keras variable, for as long as it exists."""
 
 
 def is_replicated(variable: Any) -> bool:
@@ -25,7 +43,7 @@ def is_replicated(variable: Any) -> bool:
 
 
 def replicate(model: Model, context: TrainContext) -> None:
-    """Make replicas of the model's plain variables, under the strategy, which becomes the default one again."""
+    """Give the model replicas of its plain variables, under the strategy, which becomes the default one again."""
     import tensorflow as tf
 
     if not context.mirrors:
@@ -33,7 +51,9 @@ def replicate(model: Model, context: TrainContext) -> None:
     if not tf.distribute.has_strategy():
         tf.distribute.experimental_set_strategy(context.strategy)
     plain = [variable for variable in _all_variables(model) if not is_replicated(variable)]
-    _renew(model, plain)
+    with compat.rekeyed(all_optimizers(model)):
+        again = [variable for variable in plain if _use_replicas(variable)]
+    send(context.strategy, [compat.raw_value(variable) for variable in again])
     compat.leave_strategy(model)
 
 
@@ -47,60 +67,70 @@ def release(model: Model, context: TrainContext) -> None:
     if not context.mirrors:
         return
     tf.distribute.experimental_set_strategy(None)
-    _renew(model, [variable for variable in _all_variables(model) if is_replicated(variable)])
+    with compat.rekeyed(all_optimizers(model)):
+        _use_plain([variable for variable in _all_variables(model) if is_replicated(variable)])
     compat.leave_strategy(model)
     if not context.strategy_released:
         compat.leave_strategy_of_all(context.strategy)
     context.strategy_released = True
 
 
-class PlainCopies:
-    """Plain copies of the weights, statistics and metrics of a model, and of the learning rates and step counts of its
-    optimizers, for the time of a callback.
+@contextmanager
+def plain_variables(model: Model, context: TrainContext) -> Iterator[None]:
+    """Give the model plain weights, statistics and metrics inside, and its optimizers plain learning rates and step counts.
+
+    What is changed in them is then changed in all replicas.
     """
+    import tensorflow as tf
 
-    def __init__(self, model: Model, context: TrainContext) -> None:
-        self._model = model
-        self._context = context
-        self._plain: dict[int, Any] = {}
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Give the model plain variables inside; what is changed in them is then changed in all replicas."""
-        import tensorflow as tf
-
-        strategy = self._context.strategy
-        variables = [variable for variable in _seen_by_callbacks(self._model) if is_replicated(variable)]
-        replicated = [compat.raw_value(variable) for variable in variables]
-        before = [_first(value) for value in replicated]
-        tf.distribute.experimental_set_strategy(None)
-        self._use_plain(variables, before)
-        try:
-            yield
-        finally:
-            after = [tf.identity(compat.raw_value(variable)) for variable in variables]
-            for variable, value in zip(variables, replicated, strict=True):
-                compat.set_raw_value(variable, value)
-            tf.distribute.experimental_set_strategy(strategy)
-            for value, new in zip(replicated, after, strict=True):
-                _assign(value, new)
-
-    def _use_plain(self, variables: Sequence[Any], values: Sequence[Tensor]) -> None:
-        for variable, value in zip(variables, values, strict=True):
-            held = self._plain.get(id(variable))
-            if held is None:
-                compat.renew_value(variable, value)
-                self._plain[id(variable)] = compat.raw_value(variable)
-            else:
-                held.assign(value)
-                compat.set_raw_value(variable, held)
-
-
-def _renew(model: Model, variables: Sequence[Any]) -> None:
-    """Make new values for variables under the strategy that is the default one now, or under none."""
-    with compat.rekeyed(all_optimizers(model)):
+    variables = [variable for variable in _seen_by_callbacks(model) if is_replicated(variable)]
+    tf.distribute.experimental_set_strategy(None)
+    _use_plain(variables)
+    try:
+        yield
+    finally:
+        tf.distribute.experimental_set_strategy(context.strategy)
         for variable in variables:
-            compat.renew_value(variable, _first(compat.raw_value(variable)))
+            _use_replicas(variable)
+
+
+def _use_plain(variables: Sequence[Any]) -> None:
+    for variable in variables:
+        replicas = compat.raw_value(variable)
+        first = compat_tensorflow.parts(replicas)[0]
+        forms = _forms_of(variable)
+        if forms is None or forms.replicas is not replicas:
+            forms = _remember(variable, first, replicas)
+        if forms.plain is not first:
+            forms.plain.assign(first)
+        compat.set_raw_value(variable, forms.plain)
+
+
+def _use_replicas(variable: Any) -> bool:
+    """Return whether the variable has had replicas before; those of other processes are then to be made equal."""
+    import tensorflow as tf
+
+    plain, forms = compat.raw_value(variable), _forms_of(variable)
+    if forms is None or forms.plain is not plain:
+        compat.renew_value(variable, tf.identity(plain))
+        _remember(variable, plain, compat.raw_value(variable))
+        return False
+    for part in compat_tensorflow.parts(forms.replicas):
+        if part is not plain:
+            part.assign(plain)
+    compat.set_raw_value(variable, forms.replicas)
+    return True
+
+
+def _forms_of(variable: Any) -> _Forms | None:
+    return _forms.get(id(variable))
+
+
+def _remember(variable: Any, plain: Any, replicas: Any) -> _Forms:
+    if id(variable) not in _forms:
+        weakref.finalize(variable, _forms.pop, id(variable), None)
+    forms = _forms[id(variable)] = _Forms(plain, replicas)
+    return forms
 
 
 def _model_variables(model: Model) -> list[Any]:
@@ -119,16 +149,3 @@ def _all_variables(model: Model) -> list[Any]:
     """Return the same, and those of its optimizers."""
     found = [*_model_variables(model), *(v for optimizer in all_optimizers(model) for v in optimizer.variables)]
     return list({id(variable): variable for variable in found}.values())
-
-
-def _first(value: Any) -> Tensor:
-    """Return the value on the first replica of this process."""
-    import tensorflow as tf
-
-    return tf.identity(value.values[0] if hasattr(value, "values") else value)
-
-
-def _assign(value: Any, new: Tensor) -> None:
-    """Assign to every replica of this process, without waiting for other processes."""
-    for part in value.values if hasattr(value, "values") else (value,):
-        part.assign(new)
