@@ -127,8 +127,13 @@ def set_raw_value(variable: Any, value: Any) -> None:
 
 
 def renew_value(variable: Any, initial: Tensor) -> None:
-    """Make a new variable of TensorFlow in one of Keras, under the default strategy. Seen in 3.12 and 3.15."""
+    """Make a new variable of TensorFlow in one of Keras, under the default strategy. Seen in 3.12 and 3.15.
+
+    A tape watches it as it did the one before: a layer that is frozen now may train later.
+    """
+    trainable, variable.trainable = variable.trainable, raw_value(variable).trainable
     variable._initialize(initial)  # noqa: SLF001
+    variable.trainable = trainable
 
 
 @contextmanager
