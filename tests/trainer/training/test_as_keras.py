@@ -33,3 +33,15 @@ def test_an_embedding_learns_from_accumulated_batches_what_it_learns_from_one_of
 
 def test_uses_of_one_entry_of_an_embedding_are_clipped_together(told):
     assert told["clipped"] == pytest.approx([0.1, 0.1], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("step", "names"),
+    [
+        ("own train_step", {"loss", "mae", "val_loss", "val_mae"}),
+        ("own test_step", {"loss", "mae", "val_far"}),
+    ],
+)
+def test_a_model_with_one_step_of_its_own_tells_what_each_step_tells(step, names, told):
+    assert_equal(*told[step])
+    assert set(told[step][0]["metrics"]) == names

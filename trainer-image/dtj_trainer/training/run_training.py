@@ -25,6 +25,7 @@ from dtj_trainer.training.loop import TrainingLoop
 from dtj_trainer.training.open_schedule import Ahead, AnySchedule, OpenSchedule
 from dtj_trainer.training.schedule import Schedule
 from dtj_trainer.training.steps.compiled_step import CompiledStep
+from dtj_trainer.training.steps.eager_step import EagerStep
 from dtj_trainer.training.steps.parameter_server import ParameterServerStepRunner, coordinator
 from dtj_trainer.training.steps.parameter_server_data import closure_data
 from dtj_trainer.training.steps.step_runner import StepRunner
@@ -151,6 +152,8 @@ def optional_path(path: str | os.PathLike[str] | None) -> str | None:
 def _step_runner(training: Training) -> StepRunner:
     """Return the step runner of the strategy; it reads the data from the position given to `seek`."""
     context, data = training.context, training.data
+    if training.trainable.runs_eagerly:
+        return EagerStep(context, training.trainable, data)
     if not context.asynchronous:
         return CompiledStep(context, training.trainable, data, accumulate=training.accumulate)
     made = coordinator(context)

@@ -128,7 +128,7 @@ class Validation:
             if not total.more and not total.output.examples:
                 raise PreflightFailed(EMPTY_VALIDATION)
             if not total.more or total.preempted:
-                self.last_metrics = {**_means(total.output), **self._trainable.metrics()}
+                self.last_metrics = {**_means(total.output), **self._trainable.metrics(evaluated=True)}
                 return None if total.more else {f"val_{name}": value for name, value in self.last_metrics.items()}
 
     def _evaluate_in_graph(self) -> Iterator[tuple[Any, int, bool]]:
@@ -158,7 +158,7 @@ class Validation:
                 self._trainable.add_metric_updates(updates)
             if each is not None:
                 means = _means(packing.unpack(vector, self._output))
-                each.end(number, {**means, **self._trainable.local_metrics()})
+                each.end(number, {**means, **self._trainable.local_metrics(evaluated=True)})
                 if self._stops(each):
                     break
         while True:
@@ -175,7 +175,12 @@ class Validation:
         return bool(self._sum(tf.constant([own], tf.float64)).numpy()[0])
 
     def _size(self, spec: Structure) -> int:
-        """Return the packed size of the output for a batch of this structure, from a trace."""
+        """Return the packed size of the output for a batch of this structure, from a trace; 1 without one."""
+        import tensorflow as tf
+
+        if self._trainable.runs_eagerly:
+            self._output = EvaluationOutput({}, tf.TensorSpec([], tf.float64))
+            return packing.size(self._output)
         self._evaluate_batch.get_concrete_function(spec)
         return packing.size(self._output)
 
@@ -197,6 +202,9 @@ class Validation:
         if context.workers > 1:
             local = context.local_replicas
             self._sum = compiled(lambda vector: packing.sum_over_processes(strategy, vector, local_replicas=local))
+        if self._trainable.runs_eagerly:
+            self._evaluate_batch = self._on_replicas
+            return
         if context.defers_metrics:
             self._evaluate_batch = compiled(self._on_one_device)
             return

@@ -49,10 +49,10 @@ def ours(make: Callable[[], keras.Model], data: tf.data.Dataset, **options: Any)
     return {"weights": flat(model), "metrics": dict(result.metrics)}
 
 
-def kerass(make: Callable[[], keras.Model], data: tf.data.Dataset) -> dict[str, Any]:
+def kerass(make: Callable[[], keras.Model], data: tf.data.Dataset, **options: Any) -> dict[str, Any]:
     keras.utils.set_random_seed(3)
     model = make()
-    history = model.fit(data, epochs=3, verbose=0).history
+    history = model.fit(data, epochs=3, verbose=0, **options).history
     return {"weights": flat(model), "metrics": {name: values[-1] for name, values in history.items()}}
 
 
@@ -74,7 +74,45 @@ def adam() -> keras.Model:
     return embedding(keras.optimizers.Adam(0.05))
 
 
+class OwnTraining(keras.Model):
+    """Leaves the test step to Keras."""
+
+    def train_step(self, data: Any) -> Any:
+        return super().train_step(data)
+
+
+class OwnTest(keras.Model):
+    """Leaves the train step to Keras; its test step tells one thing alone."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.far = keras.metrics.Mean("far")
+
+    def test_step(self, data: Any) -> Any:
+        given, wanted = data
+        self.far.update_state(keras.ops.abs(wanted - self(given, training=False)))
+        return {"far": self.far.result()}
+
+
+def half_own(kind: type[keras.Model]) -> list[dict[str, Any]]:
+    """Train a model with one step of its own by `dtj.fit` and by Keras' own fit, with a validation."""
+
+    def make() -> keras.Model:
+        given = keras.Input((8,))
+        model = kind(given, keras.layers.Dense(1)(given))
+        model.compile(keras.optimizers.SGD(0.05), "mse", metrics=["mae"])
+        return model
+
+    data, validation = batches(x, y, size=12), {"validation_data": batches(x[:20], y[:20], size=12)}
+    found = [ours(make, data, **validation), kerass(make, data, **validation)]
+    for each in found:
+        each["metrics"].pop("far", None)  # of a training, which does not use it
+    return found
+
+
 RESULTS = {
+    "own train_step": half_own(OwnTraining),
+    "own test_step": half_own(OwnTest),
     "uneven": [ours(dense, batches(x, y, size=12)), kerass(dense, batches(x, y, size=12))],
     "accumulated": [ours(adam, batches(ids, far, size=8), accumulate=2), kerass(adam, batches(ids, far, size=16))],
     "clipped": [clipped(1), clipped(2)],

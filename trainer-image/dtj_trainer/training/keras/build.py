@@ -7,7 +7,7 @@ from dtj_trainer.compat import keras as compat
 from dtj_trainer.compat.types import Model, Structure
 from dtj_trainer.context import TrainContext
 from dtj_trainer.errors import PreflightFailed, UserError
-from dtj_trainer.training.keras.checks import check_trains, overrides
+from dtj_trainer.training.keras.checks import check_trains, overrides, runs_eagerly
 from dtj_trainer.training.keras.optimizers import all_optimizers
 from dtj_trainer.training.keras.replication import release, replicate
 
@@ -55,6 +55,9 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
     check_trains(model, context)
     if context.workers > 1:
         compat.remember_optimizer_attributes()
+    if runs_eagerly(model):
+        _build_eagerly(model, spec)
+        return
     if overrides(model, "train_step") and not _is_built(model):
         _build_by_own_step(model, spec, context)
         return
@@ -63,6 +66,20 @@ def build(model: Model, spec: Structure, context: TrainContext) -> None:
     _build_from_outputs(model, batch)
     if not compat.build_symbolically(model, batch) and not model.built:
         model(keras.utils.unpack_x_y_sample_weight(batch)[0])
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+
+
+def _build_eagerly(model: Model, spec: Structure) -> None:
+    """Build a model whose code may need values, from an example of zeros; its loss and metrics are built by a step."""
+    import keras
+    import tensorflow as tf
+
+    if not model.built:
+        if overrides(model, "train_step"):
+            return  # which makes the variables that it uses
+        x = keras.utils.unpack_x_y_sample_weight(spec)[0]
+        model(tf.nest.map_structure(lambda each: tf.zeros([1, *(n or 1 for n in each.shape[1:])], each.dtype), x))
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
 

@@ -44,12 +44,17 @@ def compiles_with_xla(model: Model) -> bool:
     return bool(config) and config.get("jit_compile") is True
 
 
+def runs_eagerly(model: Model) -> bool:
+    """Return whether `compile` was given run_eagerly=True."""
+    return bool(getattr(model, "run_eagerly", False))
+
+
 def _check_compiled(model: Model, context: TrainContext) -> None:
     """Refuse arguments of `compile` that do not act under the strategy."""
-    if getattr(model, "run_eagerly", False):
+    if runs_eagerly(model) and (context.replicas > 1 or context.choice.type in {"ParameterServer", "TPU"}):
         raise PreflightFailed(
-            "the model was compiled with run_eagerly=True, and dtj.fit makes compiled steps alone; remove it, or debug "
-            "with model.fit in one process"
+            f"the model was compiled with run_eagerly=True, which works on one device alone, and not under "
+            f"{context.choice.type} with several replicas or servers; remove it, or debug with one worker"
         )
     if compiles_with_xla(model) and (context.replicas > 1 or context.asynchronous):
         raise PreflightFailed(

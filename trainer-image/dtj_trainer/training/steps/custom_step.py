@@ -38,7 +38,7 @@ class CustomStep:
         self._updates_before = 0 if iterations is None else int(iterations.numpy())
         """The updates of earlier trainings by this optimizer."""
 
-    reports_last_step = one_step_per_call = False
+    reports_last_step = one_step_per_call = runs_eagerly = False
 
     @contextmanager
     def tracing(self) -> Iterator[None]:
@@ -85,10 +85,12 @@ class CustomStep:
         if optimizer is not None and hasattr(optimizer, "iterations"):
             optimizer.iterations.assign(self._updates_before + updates)
 
-    def metrics(self) -> MetricValues:
+    def metrics(self, *, evaluated: bool = False) -> MetricValues:
+        del evaluated
         return {}
 
-    def local_metrics(self) -> MetricValues:
+    def local_metrics(self, *, evaluated: bool = False) -> MetricValues:
+        del evaluated
         return {}
 
     def finish(self) -> None:

@@ -34,6 +34,10 @@ class Trainable(Protocol):
     """Trackables that a checkpoint holds."""
 
     @property
+    def runs_eagerly(self) -> bool:
+        """Whether steps are run by Python, op by op, and not compiled."""
+
+    @property
     def one_step_per_call(self) -> bool:
         """Whether a call may not make several steps; asked after the first one."""
 
@@ -62,13 +66,13 @@ class Trainable(Protocol):
     def count_updates(self, updates: int) -> None:
         """Set the optimizer's own count, which asynchronous workers get wrong, after the updates of this training."""
 
-    def metrics(self) -> MetricValues:
+    def metrics(self, *, evaluated: bool = False) -> MetricValues:
         """Return the metrics since the last reset, over all replicas, numbers or arrays as in Keras.
 
-        Every process calls it.
+        `evaluated`: those of `test_step`. Every process calls it.
         """
 
-    def local_metrics(self) -> MetricValues:
+    def local_metrics(self, *, evaluated: bool = False) -> MetricValues:
         """Return the metrics since the last reset, over this process's replicas."""
 
     def reset_metrics(self) -> None:
