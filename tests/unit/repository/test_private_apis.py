@@ -36,6 +36,8 @@ REPLACED = {
         "losses.apply_mask",
         "losses.scale_loss_for_distribution",
         "losses.unscale_loss_for_distribution",
+        "keras.losses.Loss.__call__",
+        "CompileLoss.__call__",
     },
     "preload/imports.py": {"setattr"},  # `tensorflow.<name>` is the module that TensorFlow would set there
     "process/excepthook.py": {"sys.excepthook"},
