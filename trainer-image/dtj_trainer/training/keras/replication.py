@@ -77,7 +77,7 @@ def release(model: Model, context: TrainContext) -> None:
 
 @contextmanager
 def plain_variables(model: Model, context: TrainContext) -> Iterator[None]:
-    """Give the model plain weights, statistics and metrics inside, and its optimizers plain learning rates and step counts.
+    """Give the model plain weights, statistics and metrics, and its optimizers plain learning rates and step counts.
 
     What is changed in them is then changed in all replicas.
     """
