@@ -29,6 +29,8 @@ def test_a_program_says_what_it_is_is_plain_and_becomes_valid(program):
     assert "dtj.init" not in text
     assert program.own_form or ".fit(" in text
     assert program.band is None or 0 < program.band <= 0.5
+    assert bool(program.band) == bool(program.reason) == bool(program.control)
+    assert all(old in text for old, _ in program.control)
     ast.parse(one_line(text))
 
 

@@ -1,4 +1,4 @@
-"""Distribution: TensorFlow's "Distributed training with Keras", with its MirroredStrategy; saved and loaded."""
+"""Distribution: TensorFlow's "Distributed training with Keras"; keras_tutorial.dtj.py has no strategy of its own."""
 
 import os
 

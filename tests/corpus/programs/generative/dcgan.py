@@ -5,8 +5,14 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-BAND = 0.3
-RANDOM = True  # the codes are drawn
+BAND = 0.01
+REASON = "the codes are drawn by each replica"
+CONTROL = (
+    (
+        "keras.random.normal(shape=(batch_size, self.latent_dim), seed=self.seed_generator)",
+        "ops.reshape(real_images, (-1, 144))[:, 40 : 40 + self.latent_dim]",
+    ),
+)
 
 keras.utils.set_random_seed(41)
 latent_dim = 8

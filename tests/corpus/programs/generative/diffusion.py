@@ -5,8 +5,15 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-BAND = 0.25
-RANDOM = True  # noise and times are drawn
+BAND = 0.08
+REASON = "noise and times are drawn by each replica"
+CONTROL = (
+    ("keras.random.normal(shape=ops.shape(images), seed=self.seed_generator)", "ops.sin(40 * images)"),
+    (
+        "keras.random.uniform(shape=shape, minval=0.1, maxval=1.4, seed=self.seed_generator)",
+        "0.1 + ops.mean(ops.abs(images), axis=(1, 2, 3), keepdims=True) + 0 * ops.ones(shape)",
+    ),
+)
 
 keras.utils.set_random_seed(45)
 

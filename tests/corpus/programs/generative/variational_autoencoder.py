@@ -5,8 +5,9 @@ import numpy as np
 import tensorflow as tf
 from keras import layers, ops
 
-BAND = 0.1
-RANDOM = True  # the code is drawn
+BAND = 0.06
+REASON = "the code is drawn by each replica"
+CONTROL = (("keras.random.normal(shape=ops.shape(z_mean), seed=self.seed_generator)", "ops.sin(4 * z_mean)"),)
 
 keras.utils.set_random_seed(40)
 

@@ -8,8 +8,13 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-BAND = 0.35
-RANDOM = True  # the augmentation draws numbers
+BAND = 0.04
+RANDOM = True
+REASON = "batch normalization, and augmentation that tf.data draws in any order"
+CONTROL = (
+    ('[layers.RandomFlip("horizontal"), layers.RandomRotation(0.1)]', "[]"),
+    ("layers.BatchNormalization()", "layers.LayerNormalization()"),
+)
 
 keras.utils.set_random_seed(9)
 

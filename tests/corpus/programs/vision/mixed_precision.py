@@ -4,7 +4,9 @@ import keras
 import numpy as np
 from keras import layers, mixed_precision
 
-BAND = 0.05
+BAND = 0.005
+REASON = "float16 rounds to 1/2,000"
+CONTROL = (('"mixed_float16"', '"float32"'),)
 
 keras.utils.set_random_seed(16)
 mixed_precision.set_global_policy("mixed_float16")

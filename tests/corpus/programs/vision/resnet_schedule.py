@@ -4,7 +4,9 @@ import keras
 import numpy as np
 from keras import layers, regularizers
 
-BAND = 0.25
+BAND = 0.05
+REASON = "batch normalization"
+CONTROL = (("layers.BatchNormalization()", "layers.LayerNormalization()"),)
 
 keras.utils.set_random_seed(10)
 
