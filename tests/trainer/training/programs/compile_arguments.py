@@ -25,11 +25,19 @@ def compiled(**arguments: Any) -> keras.Model:
     return model
 
 
-class Printing(keras.layers.Layer):
+class Checking(keras.layers.Layer):
     """Needs the values of its input."""
 
     def call(self, given: Any) -> Any:
         assert np.isfinite(given.numpy()).all()
+        return given
+
+
+class Converting(keras.layers.Layer):
+    """Makes an array of its input, which Sequential tries without values and then leaves for later."""
+
+    def call(self, given: Any) -> Any:
+        assert np.isfinite(keras.ops.convert_to_numpy(given)).all()
         return given
 
 
@@ -38,7 +46,7 @@ class Debugged(keras.Model):
 
     def __init__(self) -> None:
         super().__init__()
-        self.parts = [keras.layers.Dense(8, activation="tanh"), Printing(), keras.layers.Dense(1)]
+        self.parts = [keras.layers.Dense(8, activation="tanh"), Checking(), keras.layers.Dense(1)]
 
     def call(self, given: Any) -> Any:
         for part in self.parts:
@@ -59,11 +67,21 @@ def debugged(kind: type[keras.Model] = Debugged) -> keras.Model:
     return model
 
 
+def in_a_row() -> keras.Model:
+    """Return a Sequential model that is built, and whose layer without weights is not."""
+    keras.utils.set_random_seed(3)
+    parts = [keras.layers.Dense(8, activation="tanh"), Converting(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((8,)), *parts])
+    model.compile(keras.optimizers.Adam(0.01), "mse", metrics=["mae"], run_eagerly=True)
+    return model
+
+
 CASES: dict[str, Callable[[], keras.Model]] = {
     "nothing": compiled,
     "jit_compile": lambda: compiled(jit_compile=True),
     "run_eagerly": lambda: compiled(run_eagerly=True),
     "run_eagerly_values": debugged,
+    "run_eagerly_in_a_row": in_a_row,
     "run_eagerly_step": lambda: debugged(DebuggedStep),
     "averages_put_in": lambda: compiled(
         optimizer=keras.optimizers.SGD(0.01, gradient_accumulation_steps=2, use_ema=True, ema_overwrite_frequency=3)

@@ -75,7 +75,7 @@ def _build_eagerly(model: Model, spec: Structure) -> None:
     import keras
     import tensorflow as tf
 
-    if not model.built:
+    if not all(layer.built for layer in compat.all_layers(model)):
         if overrides(model, "train_step"):
             return  # which makes the variables that it uses
         x = keras.utils.unpack_x_y_sample_weight(spec)[0]
