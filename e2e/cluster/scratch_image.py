@@ -13,7 +13,9 @@ import os
 import platform
 import subprocess
 import tarfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from e2e.cluster import binaries, locks, paths
 from e2e.cluster.interface import ClusterError
@@ -22,13 +24,18 @@ from e2e.cluster.toolchain import toolchain
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
+def own_architecture() -> str:
+    """Return this machine's, in the words of images."""
+    return ARCHITECTURES.get(platform.machine(), "amd64")
+
+
 def archive(program: str, ref: str) -> Path:
     """Return a docker archive of the program below binaries/, tagged `ref`; from the cache, or built now."""
     built = executable(program)
     target = built.with_name(f"{built.name}-{hashlib.sha256(ref.encode()).hexdigest()[:8]}.tar")
     if not target.exists():
         unfinished = target.with_suffix(f".{os.getpid()}")
-        unfinished.write_bytes(pack(program, built.read_bytes(), ref, ARCHITECTURES.get(platform.machine(), "amd64")))
+        unfinished.write_bytes(pack(program, built.read_bytes(), ref, own_architecture()))
         unfinished.rename(target)
     return target
 
@@ -54,16 +61,22 @@ def executable(program: str) -> Path:
 def pack(name: str, program: bytes, ref: str, architecture: str) -> bytes:
     """Return a docker archive whose image holds the program `/name` alone and runs it as nobody."""
     layer = _tar({name: program}, mode=0o755)
-    config = {
-        "architecture": architecture,
-        "os": "linux",
-        "config": {"Entrypoint": [f"/{name}"], "User": "65535:65535"},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(layer).hexdigest()}"]},
-    }
-    content = json.dumps(config).encode()
-    settings = f"{hashlib.sha256(content).hexdigest()}.json"
+    config = {"Entrypoint": [f"/{name}"], "User": "65535:65535"}
+    settings, content = configuration(config, [hashlib.sha256(layer).hexdigest()], architecture)
     manifest = [{"Config": settings, "RepoTags": [ref], "Layers": ["layer.tar"]}]
     return _tar({settings: content, "layer.tar": layer, "manifest.json": json.dumps(manifest).encode()}, mode=0o644)
+
+
+def configuration(config: Mapping[str, Any], layers: Sequence[str], architecture: str) -> tuple[str, bytes]:
+    """Return name and content of an image's configuration in an archive; `layers` are digests, from the lowest."""
+    found = {
+        "architecture": architecture,
+        "os": "linux",
+        "config": dict(config),
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in layers]},
+    }
+    content = json.dumps(found).encode()
+    return f"{hashlib.sha256(content).hexdigest()}.json", content
 
 
 def _tar(files: dict[str, bytes], mode: int) -> bytes:

@@ -24,6 +24,7 @@ from e2e.cluster.interface import ClusterError
 from e2e.cluster.wait import wait_until
 from tests.support.apiserver import ApiServer
 from tests.support.apiserver.thread import in_a_thread
+from tests.support.chart import wait_established
 
 NAMESPACE = "manifests"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -46,13 +47,7 @@ def real_api(control_plane: ControlPlane) -> ApiClient:
     control_plane.namespace(NAMESPACE)
     definition = crd()
     server.create(DEFINITIONS, definition)
-    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
-
-    def established() -> bool:
-        conditions = (server.get(path).get("status") or {}).get("conditions") or []
-        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
-
-    wait_until(established, 30, lambda: "the definition was not established")
+    wait_established(server)
     return server
 
 

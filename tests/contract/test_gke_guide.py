@@ -7,14 +7,14 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from e2e.cluster import binaries, kwok
+from e2e.cluster import binaries
 from e2e.cluster.control_plane import ControlPlane
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import CHART, RIGHTS, apply
+from tests.support.gke_nodes import gke_node, nodes
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
@@ -33,32 +33,20 @@ JOBS = {"gke-gpu.yaml": "gpu", "gke-tpu.yaml": "tpu"}
 """For each example the last word of its job's name, and the first of its nodes' names."""
 
 
-def node(name: str, labels: dict[str, str], resource: str, count: int) -> dict[str, Any]:
-    made = kwok.node(name)
-    made["metadata"]["labels"] |= labels
-    room = made["status"]["capacity"] | {resource: str(count)}
-    made["status"] |= {"capacity": room, "allocatable": room}
-    return made | {"spec": {"taints": [{"key": resource, "value": "present", "effect": "NoSchedule"}]}}
-
-
 @pytest.fixture(scope="module")
 def jobs(strict_control_plane: ControlPlane, account: Path) -> Iterator[Jobs]:
-    api = strict_control_plane.api
-    nodes = [
-        *(node(f"gpu-{index}", GPU, "nvidia.com/gpu", 1) for index in range(2)),
-        node("tpu-0", TPU, "google.com/tpu", 8),
+    accelerated = [
+        *(gke_node(f"gpu-{index}", GPU, {"nvidia.com/gpu": 1}) for index in range(2)),
+        gke_node("tpu-0", TPU, {"google.com/tpu": 8}),
     ]
-    for each in nodes:
-        api.create("/api/v1/nodes", each)
     apply(strict_control_plane, kinds=(*RIGHTS, "ConfigMap"), values=CHART / "values-gke.yaml")
     found = Jobs(strict_control_plane, NAMESPACE)
-    try:
-        with operator(account, "--no-progress", f"--namespace={NAMESPACE}", "--profiles=dtj-operator-profiles"):
-            yield found
-            found.delete_all()
-    finally:
-        for each in nodes:
-            api.delete(f"/api/v1/nodes/{each['metadata']['name']}")
+    with (
+        nodes(strict_control_plane.api, accelerated),
+        operator(account, "--no-progress", f"--namespace={NAMESPACE}", "--profiles=dtj-operator-profiles"),
+    ):
+        yield found
+        found.delete_all()
 
 
 def run(control_plane: ControlPlane, command: str) -> str:
@@ -93,7 +81,7 @@ def test_every_command_is_of_a_known_program():
 def test_a_job_of_the_guide_runs_on_the_nodes_that_it_asks_for(
     jobs: Jobs, strict_control_plane: ControlPlane, example: str
 ):
-    name, nodes = f"digits-{JOBS[example]}", f"{JOBS[example]}-"
+    name, prefix = f"digits-{JOBS[example]}", f"{JOBS[example]}-"
     if not jobs.api.find(f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/trainer"):
         (create,) = commands("^kubectl create serviceaccount")
         run(strict_control_plane, create)
@@ -101,7 +89,7 @@ def test_a_job_of_the_guide_runs_on_the_nodes_that_it_asks_for(
     run(strict_control_plane, applied)
     jobs.until(lambda: jobs.holds(name, "Running"), "a running job")
     pods = [pod for key, pod in jobs.pods().items() if key.startswith(name)]
-    assert all(pod["spec"]["nodeName"].startswith(nodes) for pod in pods)
+    assert all(pod["spec"]["nodeName"].startswith(prefix) for pod in pods)
     assert {pod["spec"]["serviceAccountName"] for pod in pods} == {"trainer"}
     values = [each.get("value", "") for each in pods[0]["spec"]["containers"][0]["env"]]
     assert any(f'"gs://checkpoints/{name}"' in value for value in values)

@@ -5,42 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from dtj_operator.cache.profiles import FRESH_SECONDS
-from e2e.cluster import kwok
 from e2e.cluster.control_plane import ControlPlane
 from tests.contract.operator_under_test import Jobs, operator
 from tests.support.chart import CHART, OPERATOR_NAMESPACE, RIGHTS, apply
+from tests.support.gke_nodes import gke_node, nodes
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
 VALUES = CHART / "values-gke.yaml"
 ACCELERATOR = "cloud.google.com/gke-accelerator"
-SPOT = "cloud.google.com/gke-spot"
 PROFILES = yaml.safe_load(VALUES.read_text())["profiles"]
 CONFIG_MAP = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/configmaps/dtj-operator-profiles"
-
-
-def gke_node(name: str, labels: dict[str, str], gpus: int) -> dict[str, Any]:
-    node = kwok.node(name)
-    node["metadata"]["labels"] |= labels
-    taints = [{"key": SPOT, "value": "true", "effect": "NoSchedule"}] if SPOT in labels else []
-    if gpus:
-        taints.append({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"})
-        room = node["status"]["capacity"] | {"nvidia.com/gpu": str(gpus)}
-        node["status"] |= {"capacity": room, "allocatable": room}
-    return node | {"spec": {"taints": taints}}
 
 
 NODES = {
     name: gke_node(
         f"{name}-0",
         profile["spec"]["nodeSelector"],
-        profile.get("mainContainer", {}).get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0),
+        profile.get("mainContainer", {}).get("resources", {}).get("limits", {}),
     )
     for name, profile in PROFILES.items()
     if name != "nvidia-tesla-a100"  # nobody made that pool
@@ -49,18 +36,14 @@ NODES = {
 
 @pytest.fixture(scope="module")
 def jobs(strict_control_plane: ControlPlane, account: Path) -> Iterator[Jobs]:
-    api = strict_control_plane.api
-    for node in NODES.values():
-        api.create("/api/v1/nodes", node)
     apply(strict_control_plane, kinds=(*RIGHTS, "ConfigMap"), values=VALUES)
     found = Jobs(strict_control_plane, "profiles")
-    try:
-        with operator(account, "--no-progress", "--namespace=profiles", "--profiles=dtj-operator-profiles"):
-            yield found
-            found.delete_all()
-    finally:
-        for node in NODES.values():
-            api.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+    with (
+        nodes(strict_control_plane.api, NODES.values()),
+        operator(account, "--no-progress", "--namespace=profiles", "--profiles=dtj-operator-profiles"),
+    ):
+        yield found
+        found.delete_all()
 
 
 def node_of(jobs: Jobs, pod: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from e2e.cluster import kwok
 from e2e.cluster.control_plane import ControlPlane
 from tests.contract.operator_under_test import Jobs, operator
+from tests.support.gke_nodes import gke_node, nodes
 
 pytestmark = [pytest.mark.contract, pytest.mark.timeout(300)]
 
@@ -22,36 +22,25 @@ POOLS = {"slice-a": ("4x4", 4, 4), "slice-b": ("4x4", 4, 4), "one-host": ("2x4",
 
 
 def tpu_node(pool: str, number: int, topology: str, chips: int) -> dict[str, Any]:
-    node = kwok.node(f"{pool}-{number}")
-    node["metadata"]["labels"] |= {
+    labels = {
         POOL: pool,
         "cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice",
         "cloud.google.com/gke-tpu-topology": topology,
     }
-    node["spec"] = {"taints": [{"key": "google.com/tpu", "value": "present", "effect": "NoSchedule"}]}
-    room = node["status"]["capacity"] | {"google.com/tpu": str(chips)}
-    node["status"] |= {"capacity": room, "allocatable": room}
-    return node
+    return gke_node(f"{pool}-{number}", labels, {"google.com/tpu": chips})
 
 
 @pytest.fixture(scope="module")
 def jobs(strict_control_plane: ControlPlane, account: Path) -> Iterator[Jobs]:
-    api = strict_control_plane.api
-    nodes = [
+    hosts_of_pools = [
         tpu_node(pool, number, topology, chips)
         for pool, (topology, hosts, chips) in POOLS.items()
         for number in range(hosts)
     ]
-    for node in nodes:
-        api.create("/api/v1/nodes", node)
     found = Jobs(strict_control_plane, "slices")
-    try:
-        with operator(account, "--no-progress", "--namespace=slices"):
-            yield found
-            found.delete_all()
-    finally:
-        for node in nodes:
-            api.delete(f"/api/v1/nodes/{node['metadata']['name']}")
+    with nodes(strict_control_plane.api, hosts_of_pools), operator(account, "--no-progress", "--namespace=slices"):
+        yield found
+        found.delete_all()
 
 
 def create(jobs: Jobs, name: str, topology: str, chips: int, **replicas: int) -> None:

@@ -76,8 +76,7 @@ class KindCluster:
         """Return the end of docker's bridge on this machine."""
         listed = self.docker.run("network", "inspect", "kind", "--format", "{{json .IPAM.Config}}")
         gateway = next(one["Gateway"] for one in json.loads(listed) if "." in one.get("Gateway", ""))
-        inside = ("nsenter", f"--net={self.docker.network}") if self.docker.network else ()
-        return ServerPlace(gateway, inside)
+        return ServerPlace(gateway, self.docker.enter)
 
     @property
     def audit(self) -> AuditLog:
@@ -273,7 +272,7 @@ def configuration(nodes: int, port: int, directory: Path) -> dict[str, Any]:
 
 def require_docker() -> None:
     """Raise ClusterError where docker neither runs nor can be started here."""
-    if dockers.installed() is None and (problem := docker_daemon.supported()):
+    if dockers.installed() is None and (problem := docker_daemon.unsupported_reason()):
         raise ClusterError(
             f"--provider kind needs a running docker, and {problem}: install and start Docker Engine, or use "
             "--provider embedded."

@@ -25,6 +25,11 @@ class Docker:
     environment: Mapping[str, str] = field(default_factory=dict)
     network: Path | None = None
 
+    @property
+    def enter(self) -> tuple[str, ...]:
+        """Return the command that runs another one in the daemon's network."""
+        return ("nsenter", f"--net={self.network}") if self.network else ()
+
     def run(self, *arguments: str, stdin: IO[bytes] | str | None = None) -> str:
         """Run a docker command; returns its output, ClusterError with docker's words where it fails."""
         return self.client("docker", *arguments, stdin=stdin)
@@ -34,13 +39,12 @@ class Docker:
 
         Raises ClusterError with the program's last words where it fails.
         """
-        entered = ["nsenter", f"--net={self.network}"] if self.network else []
         with tempfile.TemporaryFile() as given:
             if isinstance(stdin, str):
                 given.write(stdin.encode())
                 given.seek(0)
             done = subprocess.run(
-                [*entered, program, *arguments],
+                [*self.enter, program, *arguments],
                 stdin=given if stdin is None or isinstance(stdin, str) else stdin,
                 capture_output=True,
                 check=False,

@@ -15,12 +15,10 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from e2e.cluster import cgroups, forward, locks, machine, network, paths
+from e2e.cluster import cgroups, debian_programs, forward, locks, machine, network, paths
 from e2e.cluster.interface import ClusterError
 from e2e.cluster.kind import oci_runtime
 from e2e.cluster.kind.docker import Docker
@@ -62,9 +60,9 @@ class DockerDaemon:
         """Tell whether the daemon's machine is up."""
         return self._machine.init_pid() is not None
 
-    def start(self) -> Docker:
+    def start(self) -> None:
         """Start the daemon and wait until it answers. Raises ClusterError where it does not, and leaves nothing."""
-        root = unpacked()
+        root = _unpacked()
         if network.namespaces(self._network):
             raise ClusterError(
                 f"The network namespace {self._namespace} exists already, and {self._directory} does not: take down the"
@@ -77,7 +75,6 @@ class DockerDaemon:
         except BaseException:
             self.stop()
             raise
-        return self.docker
 
     def _start(self, root: Path) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -123,7 +120,7 @@ class DockerDaemon:
     def forward(self, listening: socket.socket, port: int) -> None:
         """Forward connections of a host's listening socket to a port on the daemon's loopback, until `stop`."""
         command = [
-            "setsid", "--fork", "nsenter", f"--net={network.NAMED / self._namespace}",
+            "setsid", "--fork", *self.docker.enter,
             sys.executable, "-I", "-S", str(Path(forward.__file__)), str(listening.fileno()), "127.0.0.1", str(port),
         ]  # fmt: skip
         with (self._directory / "forward.log").open("ab") as log:
@@ -144,7 +141,7 @@ class DockerDaemon:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def supported() -> str:
+def unsupported_reason() -> str:
     """Return why Debian's docker cannot be started here; empty where it can."""
     if sys.platform != "linux" or not shutil.which("apt-get") or not shutil.which("dpkg"):
         return "this machine has no apt-get to fetch Debian's"
@@ -156,11 +153,9 @@ def data_root() -> Path:
     return paths.cache() / "docker" / "data"
 
 
-@contextmanager
-def exclusively() -> Iterator[None]:
-    """Hold the lock of the daemon's directories while one is started or removed."""
-    with locks.held(paths.cache() / "docker" / "lock", "another run that starts docker", limit=1800):
-        yield
+def exclusively() -> AbstractContextManager[None]:
+    """Hold the lock of the daemon's directories while one is started."""
+    return locks.held(paths.cache() / "docker" / "lock", "another run that starts docker", limit=1800)
 
 
 def packages_root() -> Path:
@@ -168,28 +163,6 @@ def packages_root() -> Path:
     return paths.cache() / "docker" / hashlib.sha256(repr(PACKAGES).encode()).hexdigest()[:12]
 
 
-def unpacked() -> Path:
+def _unpacked() -> Path:
     """Return the directory with Debian's docker, fetched and unpacked now where it is missing."""
-    root = packages_root()
-    if root.exists():
-        return root
-    paths.require_space({paths.cache(): 0.8}, "Docker")
-    with phase("docker from Debian's packages"), tempfile.TemporaryDirectory(dir=root.parent) as scratch:
-        Path(scratch).chmod(0o755)
-        _apt("update", "-q", cwd=scratch)
-        _apt("download", "-q", *PACKAGES, cwd=scratch)
-        unfinished = Path(scratch) / "root"
-        for package in sorted(Path(scratch).glob("*.deb")):
-            subprocess.run(["dpkg", "-x", str(package), str(unfinished)], check=True, capture_output=True)
-        unfinished.rename(root)
-    return root
-
-
-def _apt(*arguments: str, cwd: str) -> None:
-    done = subprocess.run(["apt-get", *arguments], cwd=cwd, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise ClusterError(
-            f"`apt-get {' '.join(arguments)}` failed ({last}): install and start docker yourself, or use --provider "
-            "embedded."
-        )
+    return debian_programs.unpacked(packages_root(), *PACKAGES, gib=0.8)

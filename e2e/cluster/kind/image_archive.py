@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from e2e.cluster.scratch_image import ARCHITECTURES
+from e2e.cluster.scratch_image import configuration, own_architecture
 
 
 @dataclass(frozen=True)
@@ -36,14 +35,7 @@ def write(target: Path, images: Iterable[LayeredImage]) -> None:
                     digests[layer] = _digest(layer)
                     archive.add(layer, f"{digests[layer]}.tar")
             own = [digests[layer] for layer in image.layers]
-            settings = {
-                "architecture": ARCHITECTURES.get(platform.machine(), "amd64"),
-                "os": "linux",
-                "config": dict(image.config),
-                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest in own]},
-            }
-            content = json.dumps(settings).encode()
-            name = f"{hashlib.sha256(content).hexdigest()}.json"
+            name, content = configuration(image.config, own, own_architecture())
             _add(archive, name, content)
             manifest.append({"Config": name, "RepoTags": [image.ref], "Layers": [f"{digest}.tar" for digest in own]})
         _add(archive, "manifest.json", json.dumps(manifest).encode())

@@ -8,6 +8,7 @@ import sys
 import traceback
 from typing import Final
 
+from dtj_trainer.errors import UserError
 from dtj_trainer.exit_status import file_and_line, own_frame
 
 _STRATEGIES_MEET: Final = "Mixing different tf.distribute.Strategy objects"
@@ -25,6 +26,12 @@ _ESTIMATOR: Final = re.compile(
 _OURS: Final = ("fit", "evaluate", "predict")
 """The methods of a Keras model that are also functions of ours."""
 _CALL: Final = re.compile(r"\.(fit|evaluate|predict|train_on_batch|test_on_batch|predict_on_batch)\(")
+
+
+def advised(error: BaseException) -> BaseException:
+    """Return the error to tell people of: one with advice in place of an error that is known."""
+    advice = advice_on(error)
+    return error if advice is None else UserError(advice)
 
 
 def advice_on(error: BaseException) -> str | None:

@@ -8,8 +8,8 @@ import sys
 from types import TracebackType
 
 from dtj_trainer.contract import EXIT_ERROR
-from dtj_trainer.errors import TrainerError, UserError
-from dtj_trainer.process.advice import advice_on
+from dtj_trainer.errors import TrainerError
+from dtj_trainer.process.advice import advised
 
 
 def install() -> None:
@@ -17,9 +17,7 @@ def install() -> None:
     before = sys.excepthook
 
     def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        advice = advice_on(error)
-        if advice is not None:
-            error = UserError(advice)
+        error = advised(error)
         if not isinstance(error, TrainerError):
             before(kind, error, trace)
             return

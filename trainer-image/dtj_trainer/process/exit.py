@@ -16,12 +16,12 @@ from dtj_trainer.checkpoint import done_file
 from dtj_trainer.cluster.environment import Environment
 from dtj_trainer.cluster.tf_config import read_tf_config
 from dtj_trainer.contract import ExitClass, ExitStatus
-from dtj_trainer.errors import PreflightFailed, TrainerError, UserError
+from dtj_trainer.errors import PreflightFailed, TrainerError
 from dtj_trainer.exit_status import exit_status_of
 from dtj_trainer.ipc.commands import process_commands
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.ipc.reporter import Reporter
-from dtj_trainer.process.advice import advice_on
+from dtj_trainer.process.advice import advised
 from dtj_trainer.process.program_end import chief_has_ended, program_ended
 
 if TYPE_CHECKING:
@@ -44,13 +44,13 @@ def exit_on_failure(context: TrainContext) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        advice = advice_on(error)
-        status = exit_status_of(error if advice is None else UserError(advice))
+        told = advised(error)
+        status = exit_status_of(told)
         if status.exit_class in LEAVES_AT_ONCE:
             context.interrupted = error
         unsupervised = not context.reporter.connected
         if unsupervised and (status.exit_class in LEAVES_AT_ONCE or context.workers > 1):
-            if status.exit_class == "user-error" and advice is None:
+            if status.exit_class == "user-error" and told is error:
                 traceback.print_exc()
             print(f"dtj: {status.message}", file=sys.stderr, flush=True)  # noqa: T201 - the one line for people
             sys.stdout.flush()
@@ -62,9 +62,7 @@ def exit_on_failure(context: TrainContext) -> Iterator[None]:
 
 def end_of_failure(reporter: Reporter, error: BaseException, *, in_cluster: bool) -> int:
     """Report what ended the program; returns the exit code."""
-    advice = advice_on(error)
-    if advice is not None:
-        error = UserError(advice)
+    error = advised(error)
     status = exit_status_of(error)
     if status.exit_class == ExitClass.DONE:
         try:

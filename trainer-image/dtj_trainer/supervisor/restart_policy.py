@@ -15,6 +15,7 @@ from dtj_trainer.cluster.tf_config import Task
 from dtj_trainer.contract import EXIT_PREEMPTED, EXIT_RETRY, EXIT_TERMINATED, ExitClass, ExitStatus
 from dtj_trainer.ipc.messages import ProcessExit
 from dtj_trainer.supervisor.membership import Membership
+from dtj_trainer.supervisor.program import own_strategy
 from dtj_trainer.supervisor.training_process import KillReason, TrainingProcess
 
 PEER_LOST: Final = "peer-lost"
@@ -75,7 +76,8 @@ def decide_restart(  # noqa: PLR0911 - a table, first match wins
         return _as_reported(process.exit, code, serves=serves, collective=collective)
     if number:
         oom = number == signal.SIGKILL and oom_kills > process.oom_kills
-        return _killed(number, oom=oom, own_strategy=process.own_strategy if number == signal.SIGSEGV else "")
+        order = process.order if number == signal.SIGSEGV else None
+        return _killed(number, oom=oom, own_strategy="" if order is None else own_strategy(order))
     code = os.waitstatus_to_exitcode(status)
     if code == EXIT_RETRY:
         return _peer_lost(f"the program ended with exit code {EXIT_RETRY}")

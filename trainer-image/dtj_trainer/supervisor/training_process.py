@@ -10,7 +10,6 @@ from enum import StrEnum
 from dtj_trainer.ipc.connection import Connection, connection_pair
 from dtj_trainer.ipc.messages import Command, Message, ProcessExit, StartOrder
 from dtj_trainer.supervisor.process_pool import ProcessPool, is_dead, kill
-from dtj_trainer.supervisor.program import own_strategy
 
 
 class KillReason(StrEnum):
@@ -49,8 +48,8 @@ class TrainingProcess:
     """It has come to where a standby waits."""
     standby: bool = False
     """It has formed its cluster ahead of time."""
-    own_strategy: str = ""
-    """What its program builds beside the job's strategy, and where."""
+    order: StartOrder | None = None
+    """What it was asked to run."""
     side: int = 0
     """Which of its job's two clusters it is in: 0, that of TF_CONFIG; 1, that of the standbys' ports."""
 
@@ -63,7 +62,7 @@ class TrainingProcess:
             connection,
             oom_kills,
             standby=order.standby,
-            own_strategy=own_strategy(order),
+            order=order,
             side=side,
         )
 

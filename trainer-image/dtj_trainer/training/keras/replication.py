@@ -98,7 +98,7 @@ def _use_plain(variables: Sequence[Any]) -> None:
     for variable in variables:
         replicas = compat.raw_value(variable)
         first = compat_tensorflow.parts(replicas)[0]
-        forms = _forms_of(variable)
+        forms = _forms.get(id(variable))
         if forms is None or forms.replicas is not replicas:
             forms = _remember(variable, first, replicas)
         if forms.plain is not first:
@@ -110,7 +110,7 @@ def _use_replicas(variable: Any) -> bool:
     """Return whether the variable has had replicas before; those of other processes are then to be made equal."""
     import tensorflow as tf
 
-    plain, forms = compat.raw_value(variable), _forms_of(variable)
+    plain, forms = compat.raw_value(variable), _forms.get(id(variable))
     if forms is None or forms.plain is not plain:
         compat.renew_value(variable, tf.identity(plain))
         _remember(variable, plain, compat.raw_value(variable))
@@ -120,10 +120,6 @@ def _use_replicas(variable: Any) -> bool:
             part.assign(plain)
     compat.set_raw_value(variable, forms.replicas)
     return True
-
-
-def _forms_of(variable: Any) -> _Forms | None:
-    return _forms.get(id(variable))
 
 
 def _remember(variable: Any, plain: Any, replicas: Any) -> _Forms:

@@ -52,9 +52,8 @@ class CompiledStep:
     ) -> None:
         self._context = context
         self._trainable = trainable
-        self._data = data
         self._accumulate = accumulate
-        self._iterator = StepIterator(context, batches_are_global=data.batches_are_global)
+        self._iterator = StepIterator(context, data)
         self._functions: dict[int, Callable[[Tensor, Tensor], Tensor]] = {}
         """By the batches of an update."""
         self._returned: _Returned
@@ -68,18 +67,14 @@ class CompiledStep:
 
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on; compiles at the first call."""
-        unread = self._data.unread(position.data)
-        state = (
-            position.iterator_state if unread == position.data.batches else None
-        )  # else the batches had another size
-        if self._iterator.seek(self._data.dataset(position.data), unread, state):
+        if self._iterator.seek(position):
             return
         broadcast(self._context.strategy)
         self._functions = {}
 
     def iterator_state(self, position: TrainingPosition) -> bytes | None:
         """Return what lets `seek` continue here without reading what was read, where the data needs and has it."""
-        return self._iterator.state if self._data.unread(position.data) else None
+        return self._iterator.state_at(position)
 
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` steps of `batches` batches each."""

@@ -19,21 +19,18 @@ class EagerStep:
     def __init__(self, context: TrainContext, trainable: Trainable, data: DataAdapter) -> None:
         self._context = context
         self._trainable = trainable
-        self._data = data
-        self._iterator = StepIterator(context, batches_are_global=data.batches_are_global)
+        self._iterator = StepIterator(context, data)
 
     def prepare(self) -> None:
         """Do nothing: there is nothing to compile."""
 
     def seek(self, position: TrainingPosition) -> None:
         """Read from this position on."""
-        unread = self._data.unread(position.data)
-        state = position.iterator_state if unread == position.data.batches else None
-        self._iterator.seek(self._data.dataset(position.data), unread, state)
+        self._iterator.seek(position)
 
     def iterator_state(self, position: TrainingPosition) -> bytes | None:
         """Return what lets `seek` continue here without reading what was read, where the data needs and has it."""
-        return self._iterator.state if self._data.unread(position.data) else None
+        return self._iterator.state_at(position)
 
     def __call__(self, steps: int, votes: Votes, batches: int) -> StepResult:
         """Make `steps` steps of `batches` batches each."""

@@ -1,12 +1,14 @@
-"""The input iterator of a compiled step: the batches of this process, one after the other."""
+"""The input iterator of a step: the batches of this process, one after the other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dtj_trainer.checkpoint.content import TrainingPosition
 from dtj_trainer.compat import iterators
 from dtj_trainer.compat.types import Dataset, Strategy, Structure, Tensor
 from dtj_trainer.context import TrainContext
+from dtj_trainer.data.adapters.adapter import DataAdapter
 from dtj_trainer.data.adapters.batch_split import Share
 from dtj_trainer.data.adapters.tensor_rows import batch_length
 from dtj_trainer.errors import PreflightFailed
@@ -17,14 +19,11 @@ LARGEST_STATE = 64 << 20
 
 
 class StepIterator:
-    """An iterator from which a traced function reads the batches of an update.
+    """An iterator over the data of a training, from which the step reads the batches of an update."""
 
-    `batches_are_global`: every process knows the global batches; else each has batches of its own.
-    """
-
-    def __init__(self, context: TrainContext, *, batches_are_global: bool) -> None:
+    def __init__(self, context: TrainContext, data: DataAdapter) -> None:
         self._context = context
-        self._batches_are_global = batches_are_global
+        self._data = data
         self._iterator: Any = None
         self._has_shares = False
         self._saves_state = True
@@ -35,11 +34,11 @@ class StepIterator:
         """Return whether a trace with this iterator can continue with another dataset."""
         return iterators.can_seek(self._iterator)
 
-    def seek(self, dataset: Dataset, unread: int, state: bytes | None) -> bool:
-        """Read this dataset from its batch `unread` on; returns False if the step has to be traced again.
-
-        `state` is that of an iterator at this batch, which is used if it fits.
-        """
+    def seek(self, position: TrainingPosition) -> bool:
+        """Read from this position on; returns False if the step has to be traced again."""
+        unread = self._data.unread(position.data)
+        dataset = self._data.dataset(position.data)
+        state = position.iterator_state if unread == position.data.batches else None  # else batches had another size
         traced = self._iterator is not None and self.can_seek
         if traced:
             iterators.restart_iterator(self._iterator, dataset)
@@ -51,14 +50,16 @@ class StepIterator:
                 read_past(self._reader(), unread, self._context)
         return traced
 
-    @property
-    def state(self) -> bytes | None:
-        """The state from which `seek` can continue at the next batch.
+    def state_at(self, position: TrainingPosition) -> bytes | None:
+        """Return what lets `seek` continue at this position, the present one, without reading what was read.
 
-        None with several processes or replicas, where TensorFlow cannot save it, and where it is too large.
+        None where the data does not need it, with several processes or replicas, where TensorFlow cannot save it, and
+        where it is too large.
         """
         import tensorflow as tf
 
+        if not self._data.unread(position.data):
+            return None
         if not self._saves_state or self._context.workers > 1 or not self.can_seek:
             return None
         try:
@@ -120,10 +121,10 @@ class StepIterator:
         replicas = self._context.replicas
         if not self._has_shares:
             examples = batch_length(element)
-            total = examples * replicas if self._batches_are_global else None
+            total = examples * replicas if self._data.batches_are_global else None
             return Share(element, examples, total)
         share = Share(*element)
-        return share if self._batches_are_global or self._context.workers == 1 else share._replace(total=None)
+        return share if self._data.batches_are_global or self._context.workers == 1 else share._replace(total=None)
 
 
 def iterate(dataset: Any, strategy: Strategy, local_replicas: int) -> Any:
